@@ -242,6 +242,58 @@ def test_a_query_says_what_it_read(spark, topics, load):
 
 
 @with_jar
+def test_a_plan_shows_what_is_read(topics, load):
+    shown = plan(load(topics, maxRecordsPerPartition="100").where("topic like 'codec-%'"))
+    assert f"Path: {topics}, Topics: [codec-mixed, codec-none, codec-zstd], Partitions: 3, Bytes: " in shown
+    one = plan(load(topics).where("topic = 'codec-none'"))
+    assert "Topics: [codec-none], Partitions: 1, Bytes: " in one
+    assert f"Path: {topics}, View: batches (Python)" in plan(load(topics, view="batches"))
+
+
+@with_jar
+def test_a_plan_that_fails_can_be_shown(topics, load):
+    """The query raises the error, not the text of its plan."""
+    frame = load(topics, subscribe="nope")
+    assert f"Path: {topics}, PushedFilters" in plan(frame)
+    with pytest.raises(Exception, match="unknown topic 'nope'"):
+        frame.collect()
+
+
+@with_jar
+@pytest.mark.parametrize("loss", ["true", "false"])
+def test_the_progress_of_a_stream_shows_its_source_and_how_far_it_is_behind(spark, topics, tmp_path, loss):
+    """By the names of Spark's Kafka source, so that dashboards keep working."""
+    reader = spark.readStream.format("brokerless").option("startingOffsets", "earliest").option("failOnDataLoss", loss)
+    frame = reader.option("subscribe", "codec-none,codec-zstd").option("maxOffsetsPerTrigger", "300").load(str(topics))
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(240)
+    sources = [progress["sources"][0] for progress in query.recentProgress]
+    assert {source["description"] for source in sources} == {f"brokerless[{topics}, subscribe=codec-none,codec-zstd]"}
+    for source in sources:
+        behind = [
+            end - json.loads(source["endOffset"])[topic][number]
+            for topic, ends in json.loads(source["latestOffset"]).items()
+            for number, end in ends.items()
+        ]
+        assert source["metrics"] == {
+            "minOffsetsBehindLatest": str(min(behind)),
+            "maxOffsetsBehindLatest": str(max(behind)),
+            "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+        }
+    assert int(sources[0]["metrics"]["maxOffsetsBehindLatest"]) > 0
+
+
+@with_jar
+def test_sql_reads_a_path(setting, spark, topics):
+    setting("spark.sql.catalog.brokerless", "brokerless.spark.PathCatalog")
+    assert spark.sql(f"SELECT count(DISTINCT topic) FROM brokerless.`{topics}`").first() == (3,)
+    assert spark.sql(f"SELECT max(offset) FROM brokerless.`{topics}`.`codec-mixed`").first() == (604,)
+    with pytest.raises(Exception, match="does not support append"):
+        spark.sql(f"INSERT INTO brokerless.`{topics}`.`codec-mixed` SELECT * FROM brokerless.`{topics}`")
+
+
+@with_jar
 def test_a_query_says_how_many_offsets_damage_has_cost(topics, load):
     overwrite(min((topics / "codec-none-0").glob("*.log")), 100, b"\xff")
     frame = load(topics, subscribe="codec-none", onCorrupt="skip")

@@ -1,5 +1,6 @@
 """The sink as a Spark user meets it."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -113,6 +114,34 @@ def test_overwrite_makes_the_topic_anew(spark, save, tmp_path):
     assert found.log("t", 0).topic_id == found.log("t", 1).topic_id
     save(numbers(spark, 0, 1), mode="overwrite", partitions=1)
     assert {log.name for log in bl.LogDirs(tmp_path / "d").logs()} == {"t-0", "other-0"}
+
+
+@pytest.mark.skipif(not os.environ.get("BROKERLESS_JAR"), reason="Spark refuses these modes to a Python source")
+def test_modes_that_depend_on_what_exists(spark, save, tmp_path):
+    """As in Spark's file sources: the default mode never adds rows to a topic that exists."""
+    save(numbers(spark, 0, 3), mode="errorifexists")
+    for topic in ("t", None):
+        frame = numbers(spark, 3, 6).selectExpr("*", "'other' topic")
+        with pytest.raises(AnalysisException, match=r"FileExistsError: .* has topic t already"):
+            save(frame, mode="errorifexists", topic=topic)
+        save(frame, mode="ignore", topic=topic)
+    assert values(tmp_path / "d") == [0, 1, 2]
+    save(numbers(spark, 3, 5), mode="ignore", topic="u")
+    assert values(tmp_path / "d") == [0, 1, 2, 3, 4]
+    with pytest.raises(AnalysisException, match="column value is int"):
+        save(spark.range(1).selectExpr("1 value"), mode="ignore", topic="v")
+    with pytest.raises(Exception, match=r"partitionBy .* do not apply"):
+        numbers(spark, 0, 1).write.format("brokerless").partitionBy("key").save(str(tmp_path / "d"))
+
+
+def test_append_can_refuse_a_topic_that_exists(spark, save, tmp_path):
+    save(numbers(spark, 0, 3), ifExists="error")
+    with pytest.raises(AnalysisException, match=r"FileExistsError: .* has topic t already"):
+        save(numbers(spark, 0, 3), ifExists="error")
+    with pytest.raises(AnalysisException, match="ifExists cannot be error in mode overwrite"):
+        save(numbers(spark, 0, 3), mode="overwrite", ifExists="error")
+    assert values(tmp_path / "d") == [0, 1, 2]
+    assert not list((tmp_path / "d").glob("*-delete"))
 
 
 def test_a_copy_keeps_its_offsets(spark, save, tmp_path, golden, load):

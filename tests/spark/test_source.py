@@ -81,6 +81,15 @@ def test_choosing_topics(data, load):
     }
 
 
+@pytest.mark.driver
+def test_a_temporary_view_of_sql(data, spark):
+    options = f"OPTIONS (path '{data}', subscribe 'codec-gzip', includeHeaders 'true')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW of_sql USING brokerless {options}")
+    found = spark.sql("SELECT count(*), count(DISTINCT topic), count(headers) FROM of_sql").first()
+    assert found == (bl.Log(data / "codec-gzip-0").to_table().num_rows, 1, found[2])
+    spark.catalog.dropTempView("of_sql")
+
+
 def test_a_schema_prunes_and_reaches_the_lineage(data, load):
     frame = load(data / "codec-zstd-0", "leaderEpoch int, position long, compression string, offset long")
     row = frame.orderBy("offset").first()

@@ -1,5 +1,6 @@
 package brokerless.spark;
 
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
@@ -21,11 +22,24 @@ final class BrokerlessTable implements SupportsRead, SupportsWrite {
   private final Table python;
   private final PythonDataSourceV2 source;
   private final Map<String, String> options;
+  private final Writes writes;
 
-  BrokerlessTable(Table python, PythonDataSourceV2 source, Map<String, String> options) {
+  /** How Spark writes to a table. */
+  enum Writes {
+    /** Spark writes rows itself. */
+    DIRECT,
+    /** Spark hands rows to the source, with their save mode. */
+    SAVED,
+    /** Spark refuses writes. */
+    NONE
+  }
+
+  BrokerlessTable(
+      Table python, PythonDataSourceV2 source, Map<String, String> options, Writes writes) {
     this.python = python;
     this.source = source;
     this.options = options;
+    this.writes = writes;
   }
 
   @Override
@@ -56,14 +70,26 @@ final class BrokerlessTable implements SupportsRead, SupportsWrite {
 
   @Override
   public Set<TableCapability> capabilities() {
-    return python.capabilities();
+    Set<TableCapability> capabilities = EnumSet.copyOf(python.capabilities());
+    switch (writes) {
+      case DIRECT -> {}
+      case SAVED -> {
+        capabilities.remove(TableCapability.BATCH_WRITE);
+        capabilities.add(TableCapability.V1_BATCH_WRITE);
+      }
+      case NONE ->
+          capabilities.retainAll(Set.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ));
+    }
+    return capabilities;
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap ofQuery) {
     CaseInsensitiveStringMap all = withOptionsOfTable(ofQuery);
     ScanBuilder scan = ((SupportsRead) python).newScanBuilder(all);
-    return RecordsScan.handles(all) ? new RecordsScan.Builder(scan, schema(), all) : scan;
+    return RecordsScan.handles(all)
+        ? new RecordsScan.Builder(scan, schema(), all)
+        : () -> new PythonScan(scan.build(), all);
   }
 
   /** The options of a query, and the table's own: for a table of a catalog, Spark gives only the first to a query. */
@@ -82,6 +108,9 @@ final class BrokerlessTable implements SupportsRead, SupportsWrite {
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     WriteBuilder write = ((SupportsWrite) python).newWriteBuilder(info);
-    return Native.isAvailable() ? new RecordsWrite.Builder(write, source, info) : write;
+    if (Native.isAvailable()) {
+      write = new RecordsWrite.Builder(write, source, info);
+    }
+    return writes == Writes.DIRECT ? write : new SavedWrite.Builder(write, info);
   }
 }

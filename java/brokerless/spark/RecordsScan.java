@@ -2,7 +2,6 @@ package brokerless.spark;
 
 import java.io.IOException;
 import java.util.Arrays;
-import java.util.Map;
 import java.util.Objects;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -28,17 +27,18 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
       Pattern.compile("(?<!\\\\ud[89ab][0-9a-f]{2})\\\\udc[89a-f][0-9a-f]", Pattern.CASE_INSENSITIVE);
 
   private final Scan python;
-  private final Map<String, String> options;
+  private final CaseInsensitiveStringMap options;
   private final StructType columns;
   private final Bounds bounds;
   private final boolean readsStreams;
   private boolean isStream;
+  private boolean canBePlanned = true;
   private byte[][] tasks;
-  private Statistics statistics;
+  private PlannedReads planned;
 
   private RecordsScan(
       Scan python,
-      Map<String, String> options,
+      CaseInsensitiveStringMap options,
       StructType columns,
       Bounds bounds,
       boolean readsStreams) {
@@ -65,12 +65,12 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public String description() {
-    return BrokerlessSource.NAME
-        + " "
-        + columns.catalogString()
-        + " PushedFilters: "
+    return "Path: "
+        + Described.paths(options)
+        + ofTasks()
+        + ", PushedFilters: "
         + Arrays.toString(bounds.used())
-        + (bounds.limit == null ? "" : " PushedLimit: " + bounds.limit);
+        + (bounds.limit == null ? "" : ", PushedLimit: " + bounds.limit);
   }
 
   @Override
@@ -82,7 +82,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
     isStream = true;
     MicroBatchStream stream = python.toMicroBatchStream(checkpointLocation);
-    return readsStreams ? RecordsStream.of(stream, createReaderFactory()) : stream;
+    return RecordsStream.of(stream, readsStreams ? createReaderFactory() : null, options);
   }
 
   @Override
@@ -98,13 +98,28 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public Statistics estimateStatistics() {
     // A stream's batches are planned by its own offsets.
-    if (isStream) {
-      return RecordsTask.UNKNOWN;
+    return isStream ? PlannedReads.UNKNOWN : planned();
+  }
+
+  /** The part of the description that needs the tasks: Spark shows a scan before it has planned them. */
+  private String ofTasks() {
+    if (isStream || !canBePlanned) {
+      return "";
     }
-    if (statistics == null) {
-      statistics = RecordsTask.statistics(tasks());
+    try {
+      return ", " + planned().description();
+    } catch (Exception error) { // Spark's own, which Java does not know to be thrown, too
+      // The query will report it.
+      canBePlanned = false;
+      return "";
     }
-    return statistics;
+  }
+
+  private PlannedReads planned() {
+    if (planned == null) {
+      planned = PlannedReads.of(tasks());
+    }
+    return planned;
   }
 
   @Override
@@ -213,8 +228,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
     public Scan build() {
       // A task that goes on without logs that are gone looks for them in Python.
       boolean failsOnLoss = !options.getOrDefault("failOnDataLoss", "true").trim().equalsIgnoreCase("false");
-      return new RecordsScan(
-          python.build(), options.asCaseSensitiveMap(), columns, bounds, failsOnLoss);
+      return new RecordsScan(python.build(), options, columns, bounds, failsOnLoss);
     }
   }
 }

@@ -1,28 +1,57 @@
 package brokerless.spark;
 
 import java.util.Arrays;
+import java.util.Map;
+import java.util.Optional;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.AcceptsLatestSeenOffset;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A stream of records: its offsets and plans are Python's, and its tasks are read in the JVM. */
-class RecordsStream implements MicroBatchStream, AcceptsLatestSeenOffset {
+/** A stream of records: its offsets and plans are Python's, and its tasks are read in the JVM or in Python. */
+class RecordsStream implements MicroBatchStream, AcceptsLatestSeenOffset, ReportsSourceMetrics {
   private final MicroBatchStream python;
   private final PartitionReaderFactory readers;
+  private final String description;
 
-  private RecordsStream(MicroBatchStream python, PartitionReaderFactory readers) {
+  /** The latest end offsets that the stream has seen. */
+  private Offset latest;
+
+  private RecordsStream(MicroBatchStream python, PartitionReaderFactory readers, String description) {
     this.python = python;
     this.readers = readers;
+    this.description = description;
   }
 
-  static MicroBatchStream of(MicroBatchStream python, PartitionReaderFactory readers) {
+  /** Returns a stream whose tasks these readers read; null for those of Python. */
+  static MicroBatchStream of(
+      MicroBatchStream python, PartitionReaderFactory readers, CaseInsensitiveStringMap options) {
+    String description = Described.stream(options);
     return python instanceof SupportsTriggerAvailableNow limited
-        ? new Limited(python, limited, readers)
-        : new RecordsStream(python, readers);
+        ? new Limited(python, limited, readers, description)
+        : new RecordsStream(python, readers, description);
+  }
+
+  /** The source's description in the progress of a query. */
+  @Override
+  public String toString() {
+    return description;
+  }
+
+  @Override
+  public Map<String, String> metrics(Optional<Offset> consumed) {
+    return consumed.isEmpty() || latest == null ? Map.of() : OffsetsBehind.metrics(consumed.get().json(), latest.json());
+  }
+
+  /** Keeps the latest end offsets for the metrics, which must not look at the logs again. */
+  final Offset seen(Offset offset) {
+    latest = offset == null ? latest : offset;
+    return offset;
   }
 
   @Override
@@ -32,7 +61,7 @@ class RecordsStream implements MicroBatchStream, AcceptsLatestSeenOffset {
 
   @Override
   public Offset latestOffset() {
-    return python.latestOffset();
+    return seen(python.latestOffset());
   }
 
   @Override
@@ -49,14 +78,18 @@ class RecordsStream implements MicroBatchStream, AcceptsLatestSeenOffset {
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    return Arrays.stream(python.planInputPartitions(start, end))
+    InputPartition[] planned = python.planInputPartitions(start, end);
+    if (readers == null) {
+      return planned;
+    }
+    return Arrays.stream(planned)
         .map(task -> new RecordsTask(RecordsTask.jsonOf(task)))
         .toArray(InputPartition[]::new);
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return readers;
+    return readers == null ? python.createReaderFactory() : readers;
   }
 
   @Override
@@ -74,8 +107,11 @@ class RecordsStream implements MicroBatchStream, AcceptsLatestSeenOffset {
     private final SupportsTriggerAvailableNow python;
 
     private Limited(
-        MicroBatchStream stream, SupportsTriggerAvailableNow python, PartitionReaderFactory readers) {
-      super(stream, readers);
+        MicroBatchStream stream,
+        SupportsTriggerAvailableNow python,
+        PartitionReaderFactory readers,
+        String description) {
+      super(stream, readers, description);
       this.python = python;
     }
 
@@ -91,7 +127,7 @@ class RecordsStream implements MicroBatchStream, AcceptsLatestSeenOffset {
 
     @Override
     public Offset reportLatestOffset() {
-      return python.reportLatestOffset();
+      return seen(python.reportLatestOffset());
     }
 
     @Override

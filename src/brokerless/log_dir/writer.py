@@ -35,7 +35,7 @@ from brokerless.log_dir.start_faults import obstacles
 from brokerless.log_dir.transactional_ids import TransactionalIds
 from brokerless.metadata.bootstrap import Bootstrap, Topic
 from brokerless.notes import note
-from brokerless.wording import option
+from brokerless.wording import current_face, option, spark
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -110,7 +110,12 @@ class LogDirWriter:
         if file_names.is_partition_directory(names):
             raise ValueError(f"{self.path!r} is a partition's directory: open the log directory around it")
         if not LogDirFiles.is_root(names):
-            hint = hint_at_log_dirs(self.path) or "; `create_log_dir` makes a new one"
+            maker = (
+                "a write makes a new one of an empty directory"
+                if current_face() is spark
+                else "`create_log_dir` makes a new one"
+            )
+            hint = hint_at_log_dirs(self.path) or f"; {maker}"
             raise ValueError(f"{self.path!r} is not a log directory: it has none of a broker's own files{hint}")
         self._logs: dict[tuple[str, int], LogWriter] = {}
         self._opened_with: dict[tuple[str, int], TopicConfig] = {}

@@ -129,6 +129,8 @@ class BrokerlessSource(DataSource):
         write = sink_options.parse(self.options, overwrite=overwrite)
         if overwrite and any(new.topic_id for new in write.topics.values()):
             raise ValueError("option topicId: in output mode complete each epoch recreates the topic with another id")
+        if write.only_new:
+            raise ValueError("option ifExists cannot be error in a stream: each epoch appends to the earlier ones")
         return StreamWriter(write, written_columns(schema, write), sink_options.checkpoint(self.options))
 
     @property

@@ -22,6 +22,8 @@ _SETTINGS = {
     # Rows to and from Python workers pass through it up to 1.4 times as fast.
     "spark.python.unix.domain.socket.enabled": "true",
 }
+# SQL by path, such as brokerless.`/data`.orders: a class of the jar.
+_CATALOG = ("spark.sql.catalog.brokerless", "brokerless.spark.PathCatalog")
 
 
 def jar() -> str:
@@ -56,6 +58,8 @@ def _why_not_built() -> str:
 
 def session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """Return a Spark session that has the jar: the running one, or a new one.
+
+    With the jar, SQL reads a path as a table: brokerless.`/data`, or brokerless.`/data`.orders for one topic.
 
     If this installation has no jar, warn, and let the session read and write in Python workers.
 
@@ -113,3 +117,5 @@ def _add(jar: str, spark: SparkSession) -> None:
     if _NAME not in (url.rpartition("/")[2] for url in sent) or not is_found(loader.loadClass):
         quoted = jar.replace("\\", "\\\\").replace("'", "\\'")
         spark.sql(f"ADD JAR '{quoted}'")
+    if spark.conf.get(_CATALOG[0], None) is None:
+        spark.conf.set(*_CATALOG)

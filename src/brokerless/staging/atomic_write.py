@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from brokerless.arguments import listed_few
 from brokerless.errors import LogInUseError
 from brokerless.io import disk, storage
 from brokerless.io.runner import Threads
@@ -94,6 +95,7 @@ class AtomicWrite:
             need no column `topic`.
         others: the properties of other new topics that rows name in their column `topic`; None to refuse such rows.
         overwrite: create the topics again even if they exist, with new ids, from offset 0.
+        only_new: refuse topics that exist; without `topics`, refuse a log directory that has any topic.
         encoding: the encoding of rows as batches.
         sole_replica: see `LogDirWriter`.
         owner: a name for a sequence of writes that no other sequence may have. A later write of the sequence removes
@@ -119,6 +121,7 @@ class AtomicWrite:
     topics: Mapping[str, NewTopic] = field(default_factory=dict)
     others: NewTopic | None = None
     overwrite: bool = False
+    only_new: bool = False
     encoding: Encoding = field(default_factory=Encoding)
     sole_replica: bool = False
     owner: str = ""
@@ -161,6 +164,7 @@ class AtomicWrite:
             patience: seconds to wait for another writer.
 
         Raises:
+            FileExistsError: `only_new` refuses an existing topic.
             LogInUseError: a broker or another writer uses the log directory.
             ValueError: the existing topics do not fit the write.
         """
@@ -210,6 +214,7 @@ class AtomicWrite:
 
         Raises:
             AppendError: a broker would refuse a batch.
+            FileExistsError: `only_new` refuses a topic that was created since the write began.
             LogInUseError: a broker or another writer uses the log directory.
             ValueError: rows were divided among other partitions than a topic has now, or offsets do not fit.
         """
@@ -281,9 +286,11 @@ class AtomicWrite:
         """Return the partitions that topics have, or will have.
 
         Raises:
+            FileExistsError: `only_new` refuses an existing topic.
             ValueError: a topic cannot be created, or exists with other properties.
         """
         before = partitions_of(found)
+        self._check_only_new(before)
         ids = topics_by_id(found) if any(new.topic_id for new in topics.values()) else {}
         needs_id = needs_ids(found)
         file_names.check_topic_names([topic for topic in topics if self.overwrite or topic not in before], before)
@@ -299,6 +306,14 @@ class AtomicWrite:
             # Check new partitions, too, and those that an overwritten topic loses.
             check_replaceable(self.path, topic, {*before.get(topic, ()), *partitions[topic]})
         return partitions
+
+    def _check_only_new(self, before: Iterable[str]) -> None:
+        existing = sorted(set(before) & self.topics.keys() if self.topics else before) if self.only_new else []
+        if existing:
+            raise FileExistsError(
+                f"{self.path} has topic {listed_few(existing)} already, and this write may only create topics. "
+                "Append to existing topics, overwrite them, or choose another path or topic"
+            )
 
     def _prepare_staging(self) -> None:
         """If the write resumes, remove the files of an interrupted commit. Refuse a staging directory with other files.

@@ -188,3 +188,13 @@ def test_a_link_is_not_replaced_whatever_its_spelling(t_00, overwrite):
     with pytest.raises(ValueError, match="t-00 is a symbolic link"):
         written(t_00.parent, 2, overwrite=overwrite)
     assert (values(t_00.parent), t_00.readlink()) == ([1], target)
+
+
+def test_a_write_that_only_creates_topics_finds_those_created_meanwhile(tmp_path):
+    """Two jobs in mode errorifexists: the topic has only the rows of the first."""
+    (first, to_first), (second, to_second) = (begin(tmp_path / "d", only_new=True) for _ in range(2))
+    parts_of_second = send(to_second, 2)
+    first.commit(send(to_first, 1))
+    with pytest.raises(FileExistsError, match="has topic t already"):
+        second.commit(parts_of_second)
+    assert values(tmp_path / "d") == [1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from brokerless.io.remote import is_remote
 from brokerless.layout.file_names import MOST_PARTITIONS
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log_dir.topics import NewTopic
-from brokerless.spark.source.option_values import boolean, canonical, choice, local, positive
+from brokerless.spark.source.option_values import boolean, canonical, choice, local, missing_path, positive
 from brokerless.staging.atomic_write import AtomicWrite
 from brokerless.staging.parts import Encoding
 
@@ -30,6 +31,7 @@ OF_SINKS = (
     "transactional",
     "keepOffsets",
     "soleReplica",
+    "ifExists",
     # Spark's own options of every query, which it passes on.
     "checkpointLocation",
     "queryName",
@@ -58,7 +60,7 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> AtomicWrite:
     others = {option: value for option, value in options.items() if not _is_setting(option)}
     given = canonical(others, ("path", *OF_SINKS), _IGNORED)
     if not given.get("path"):
-        raise ValueError("option path is missing: give a Kafka log directory, created if it does not exist")
+        raise missing_path(options, "a Kafka log directory, created if it does not exist")
     _check_apart(local(given["path"]), checkpoint(options))
     topic = given.get("topic")
     if not topic:
@@ -66,16 +68,16 @@ def parse(options: Mapping[str, str], *, overwrite: bool) -> AtomicWrite:
             raise ValueError("overwriting needs option topic: the topics in the rows do not say which are to go")
         if "topicId" in given:
             raise ValueError("option topicId is that of one topic: it needs option topic")
-    new = NewTopic(
-        partitions=positive(given, "partitions", most=MOST_PARTITIONS),
-        topic_id=given.get("topicId"),
-        config=_config(options, segment_bytes=positive(given, "segmentBytes")),
-    )
+    only_new = choice(given, "ifExists", ("append", "error")) == "error"
+    if only_new and overwrite:
+        raise ValueError("option ifExists cannot be error in mode overwrite, which replaces an existing topic")
+    new = _new_topic(options, given)
     return AtomicWrite(
         path=local(given["path"]),
         topics={topic: new} if topic else {},
         others=None if topic else new,
         overwrite=overwrite,
+        only_new=only_new,
         encoding=Encoding(
             compression=choice(given, "compression", _native.CODECS),
             batch_size=positive(given, "batchSize", most=_LARGEST_BATCH) or 16384,
@@ -105,6 +107,26 @@ def _check_apart(path: str, checkpoint: str) -> None:
 
 def _is_setting(option: str) -> bool:
     return option.lower().startswith(_SETTING)
+
+
+def _new_topic(options: Mapping[str, str], given: Mapping[str, str]) -> NewTopic:
+    """Return the properties of a new topic.
+
+    Raises:
+        ValueError: a setting has a value that Kafka does not allow. The error names the option, not Python's argument.
+    """
+    partitions = positive(dict(given), "partitions", most=MOST_PARTITIONS)
+    try:
+        config = _config(options, segment_bytes=positive(dict(given), "segmentBytes"))
+        return NewTopic(partitions=partitions, topic_id=given.get("topicId"), config=config)
+    except (TypeError, ValueError) as error:
+        segment_size = "segmentBytes" if "segmentBytes" in given else f"{_SETTING}segment.bytes"
+
+        def worded(found: re.Match[str]) -> str:
+            name = found[1].replace("_", ".")
+            return f"option {segment_size if name == 'segment.bytes' else _SETTING + name}"
+
+        raise ValueError(re.sub(r"^topic (?:setting|config) ([\w.]+)", worded, str(error))) from None
 
 
 def _config(options: Mapping[str, str], *, segment_bytes: int | None) -> dict[str, object]:

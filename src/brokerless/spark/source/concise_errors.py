@@ -14,6 +14,7 @@ from brokerless.wording import spark, worded_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_END = object()
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
@@ -28,7 +29,14 @@ def concise_errors(function: _Function) -> _Function:
         @wraps(function)
         def generate(*args: Any, **options: Any) -> Iterator[Any]:  # noqa: ANN401 - the method's own
             try:
-                yield from function(*args, **options)
+                items = function(*args, **options)
+                while True:
+                    # Only while it runs: a generator that waits would leave its wording to its caller.
+                    with worded_for(spark):
+                        item = next(items, _END)
+                    if item is _END:
+                        return
+                    yield item
             except (BrokerlessError, ValueError, OSError) as error:
                 _report_as_spark(error)
                 raise

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.arguments import unknown
 from brokerless.notes import note
+from brokerless.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +48,21 @@ def canonical(
     if idle:
         note(f"options without effect on logs at rest: {', '.join(sorted(idle))}")
     return given
+
+
+def missing_path(options: Mapping[str, str], kind: str) -> ValueError:
+    """Build the error for options without a path: with the line to change if they name servers, as Spark's Kafka does.
+
+    >>> str(missing_path({}, "a Kafka log directory"))
+    'option path is missing: give a Kafka log directory'
+    """
+    servers = next((value for name, value in options.items() if name.lower() == "kafka.bootstrap.servers"), None)
+    if servers is None:
+        return ValueError(f"option path is missing: give {kind}")
+    return ValueError(
+        f"option path is missing: brokerless uses the files of a broker, and connects to none. Give {kind}: "
+        f'.option("path", "/kafka/data") in place of .option("kafka.bootstrap.servers", "{printable(servers)}")'
+    )
 
 
 def local(path: str | os.PathLike[str]) -> str:

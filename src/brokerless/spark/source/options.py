@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from brokerless.arguments import to_ms
 from brokerless.notes import note
-from brokerless.spark.source.option_values import boolean, canonical, choice, integer, local, positive
+from brokerless.spark.source.option_values import boolean, canonical, choice, integer, local, missing_path, positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -164,7 +164,7 @@ class Options:
             raise ValueError("option endingOffsets cannot be earliest: a query reads from earliest to latest")
         _check_order(start, end)
         return cls(
-            paths=_paths(given),
+            paths=_paths(given, options),
             view=view,
             columns=_names(given, "columns"),
             topics=_names(given, "subscribe"),
@@ -246,11 +246,11 @@ def _without_effect(view: str) -> set[str]:
     return idle | (set() if view in _WITH_HISTORY else {"history"})
 
 
-def _paths(given: dict[str, str]) -> tuple[str, ...]:
+def _paths(given: dict[str, str], options: Mapping[str, str]) -> tuple[str, ...]:
     """Parse the paths: one path unchanged (it may contain commas), or a JSON list, as `load([...])` passes several."""
     text = given.get("paths") or given.get("path", "")
     if not text:
-        raise ValueError("option path is missing: give a Kafka log directory, a partition directory or a .log file")
+        raise missing_path(options, "a Kafka log directory, a partition directory or a .log file")
     paths = _json(text, "path", '["/disk1/kafka","/disk2/kafka"]') if text.startswith("[") else [text]
     if not paths or not all(isinstance(path, str) for path in paths):
         raise ValueError(f"option path must be a path or a JSON list of paths, not {text}")
@@ -331,7 +331,8 @@ def _time(given: dict[str, str], option: str) -> int | None:
     text = given.get(option)
     if text is None:
         return None
-    return to_ms(option, int(text) if re.fullmatch(r"\d{1,18}", text) else text)
+    forms = "ms since 1970, or ISO 8601 (2024-05-01T12:00)"
+    return to_ms(f"option {option}", int(text) if re.fullmatch(r"\d{1,18}", text) else text, forms)
 
 
 def _check_times(option: str, timestamps: Iterable[int]) -> None:
