@@ -32,7 +32,6 @@ def kafka(tmp_path):
         yield kafka
 
 
-@pytest.mark.slow
 def read(kafka, topic, count, **settings):
     """Return the values of so many records, by confluent-kafka."""
     consumer = confluent_kafka.Consumer(
@@ -51,6 +50,7 @@ def read(kafka, topic, count, **settings):
     return [record.value().decode() for record in records]
 
 
+@pytest.mark.slow
 def test_a_test_is_as_its_documentation_says(pytester):
     """The fixture is there with one line, and consumers of the application get the rows."""
     fixture, conftest, *tests = sorted(
@@ -145,8 +145,12 @@ def test_an_application_that_produces_is_told_in_one_line_why_not(kafka, caplog,
 
     async def produce():
         address = kafka.bootstrap_servers
-        async with AIOKafkaProducer(bootstrap_servers=address, enable_idempotence=is_idempotent) as producer:
+        producer = AIOKafkaProducer(bootstrap_servers=address, enable_idempotence=is_idempotent)
+        try:
+            await producer.start()
             await producer.send_and_wait("orders", b"new")
+        finally:
+            await producer.stop()
 
     kafka.create_topic("orders")
     for _ in range(2):
