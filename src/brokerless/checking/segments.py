@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.checking.finding import Finding
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
-from brokerless.inspection.findings import exceeded_end, findings, missing_records
+from brokerless.inspection.findings import exceeded_end, findings, missing_records, pass_on
 from brokerless.log.survey import Run, Survey
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def check_segment(
     damaged: list[tuple[int, int | None]] = []
     columns = None
     try:
-        plain = _plain(log, segment, checks, replay, deep=deep) if contents is None else None
+        plain = _plain(log, segment, checks, replay, deep=deep)
         if plain is None:
             from brokerless.checking.batch_columns import BatchColumns  # noqa: PLC0415 - Arrow is slow to import
 
@@ -86,6 +86,8 @@ def check_segment(
             defects = findings(segment, is_clean=log.root.is_clean, contents=taker, decodes=deep, log=log)
         else:
             defects = missing_records(segment, *plain, log)
+            if contents is not None:
+                pass_on(segment, plain[0], contents)
         for found in defects:
             if found.path == segment.path:
                 damaged.append((found.position, found.next_position))

@@ -82,6 +82,19 @@ def findings(
     yield from missing_records(segment, found, size, log)
 
 
+def pass_on(segment: Segment, found: Survey, contents: Contents) -> None:
+    """Pass the contents of a segment without damage on.
+
+    Args:
+        segment: the segment.
+        found: its batches.
+        contents: the receiver.
+    """
+    with segment.open() as file:
+        for _ in _of_runs(segment, file, found, contents, decodes=True):
+            pass
+
+
 def _zeros(segment: Segment, found: Survey, size: int) -> Iterator[Defect]:
     """Yield a finding for zeros after the last batch. A broker that closes a log cuts off preallocated space."""
     last = found.parts[-1] if found.parts else None
