@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from brokerless import _native
+from brokerless.io import disk
 from brokerless.log_dir.writer import create_log_dir
 from brokerless.produce.producer import Producer
 from brokerless.serving.directory import ServedDirectory
@@ -157,7 +157,7 @@ class Kafka:
         self._server.stop()
         for name in os.listdir(self.directory):
             path = os.path.join(self.directory, name)
-            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+            disk.remove_tree(path) if os.path.isdir(path) else disk.remove(path)
         create_log_dir(self.directory, cluster_id=self._cluster_id).close()
         self._start(self.bootstrap_servers)
 
