@@ -25,6 +25,8 @@ SINGLE = {"changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 """Pages that are files of the project's root."""
 LISTED = {"Start": r"index\.md", "Guides": r"guides/.*", "Verbs": r"verbs/.*", "Facts": r"(?!index)[a-z-]*\.md"}
 """The pages in llms.txt. The reference of Python is in docstrings, which those pages only name."""
+FOUND = ((r"guides/broker-messages\.md", 1.5), (r"(guides|verbs)/.*|findings\.md", 1), (r".*", 0.3))
+"""How much a search prefers a page: those in trouble search most."""
 SUMMARY = (
     "brokerless reads, writes, checks, repairs, compacts, converts and serves Apache Kafka log directories with no "
     "broker running: from Python, the command line and Spark."
@@ -66,6 +68,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Lead links to the pages that were split, and to the project's other files."""
     here = page.file.src_uri
+    boost = next((boost for pattern, boost in FOUND if re.fullmatch(pattern, here)), 1)
+    page.meta.setdefault("search", {"boost": boost})
     # The text of a generated page comes from a file in docs/, or in the project's root.
     base = PurePosixPath(here).parent
     if page.file.generated_by:
@@ -81,8 +85,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if path in (VERBS, NAMES):
             folder = "verbs" if path == VERBS else "reference"
             path, own = f"{folder}/index.md", f"{folder}/{anchor}.md"
+            of_verb = f"{folder}/{anchor.partition('-')[0]}.md"
             if anchor and files.get_file_from_path(own):
                 path, hash_, anchor = own, "", ""
+            elif files.get_file_from_path(of_verb):
+                path = of_verb
         elif of_root in SINGLE.values():
             path = next(name for name, source in SINGLE.items() if source == of_root)
         elif path.startswith("../docs/"):

@@ -218,6 +218,8 @@ def _in_words(error: Exception) -> str:
         return f"{error.strerror}: {error.filename}"
     if isinstance(error, BrokerlessError | ValueError | OSError) or type(error).__module__.startswith("pyarrow."):
         return str(error)
+    if isinstance(error, ModuleNotFoundError) and "pip install" in str(error):
+        return str(error)  # it names the extra that is not installed
     frames = [frame for frame in extract_tb(error.__traceback__) if "brokerless" in frame.filename]
     at = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
     return f"unexpected {type(error).__name__}{at}: {error}; please report this, with the command that you ran"

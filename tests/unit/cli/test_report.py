@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 
 from brokerless.checking.codes import CODES
+from brokerless.reporting import report as of_report
 from brokerless.state.transactions import current_transactions
 from support import damage
 from support.log_files import batch, write_segment
@@ -73,3 +74,10 @@ def test_a_report_advises_no_option_that_it_lacks(tmp_path, run, monkeypatch):
     result = run("report", tmp_path / "data", "--output", tmp_path / "report.html")
     assert "with --memory of `groups` or `transactions`" in result.err
     assert "--memory" not in run("report", "--help").out
+
+
+@pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
+def test_an_extra_that_is_missing_is_named_and_is_no_fault_of_ours(run, log, tmp_path, monkeypatch, missing):
+    monkeypatch.setattr(of_report, "find_spec", lambda name: None if name == missing else object())
+    result = run("report", log.parents[1], "--output", tmp_path / "page.html")
+    assert (result.code, result.err) == (2, f"brokerless: a report needs {missing}: pip install 'brokerless[report]'\n")

@@ -5,6 +5,8 @@ import glob
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,9 @@ def test_no_command_writes_to_the_logs_that_it_reads(run):
 
 def files(directory):
     return [path for path in Path(directory).rglob("*") if path.is_file()]
+
+
+@pytest.mark.slow
+def test_the_picture_shows_what_a_terminal_shows():
+    done = subprocess.run([sys.executable, ROOT / "tools/recording"], check=True, capture_output=True, text=True)
+    assert done.stdout == (ROOT / "docs/images/incident.svg").read_text(), "tools/recording > docs/images/incident.svg"

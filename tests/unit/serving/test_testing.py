@@ -17,7 +17,8 @@ from support.document_code import blocks
 
 pytest_plugins = ["pytester"]
 
-GUIDE = "docs/guides/serving.md"
+GUIDE = "docs/guides/testing.md"
+RECIPES = "docs/guides/serving.md"
 ANOTHER = """
 def test_each_test_has_its_own(kafka):
     import brokerless
@@ -163,7 +164,7 @@ def test_an_application_that_produces_is_told_in_one_line_why_not(kafka, caplog,
 
 def test_the_recipe_for_confluent_kafka(kafka, capsys):
     kafka.send("orders", ROWS[:3])
-    (block,) = [block for block in blocks(GUIDE, "python") if block.startswith("from") and "127.0.0.1:9092" in block]
+    (block,) = [block for block in blocks(RECIPES, "python") if block.startswith("from") and "127.0.0.1:9092" in block]
     exec(block.replace("127.0.0.1:9092", kafka.bootstrap_servers), {})
     assert capsys.readouterr().out.splitlines() == [f"0 {at} b'{at}'" for at in range(3)]
 
