@@ -56,12 +56,14 @@ def recover(
     being moved (-future), and stray replicas (-stray). Then it writes the clean-shutdown marker, so that the broker
     starts without a recovery of its own.
 
-    The first line says how many records are lost, how many changes are needed, and whether a broker will start. Each
-    log that needs changes has a line with their number, and each cut at damage has a line. --all prints each change.
-    Bytes that are cut off at damage stay in the log's directory, in files named set-aside-*, which brokers ignore.
+    The first line says how many records are lost, how many changes are needed, and whether a broker will start. The
+    damage itself may hold further records: the line says how many at most, if other files show where the log ended.
+    Each log that needs changes has a line with their number, and each cut at damage has a line. --all prints each
+    change. Bytes that are cut off at damage stay in the log's directory, in files named set-aside-*, which brokers
+    ignore.
 
     A broker recovers nothing in a directory that was shut down cleanly, so a cut in such a directory needs --force. If
-    other files show that a log lacks records, recovery needs --force too, because it erases that evidence.
+    other files show for certain that a log lacks records, recovery needs --force too, because it erases that evidence.
 
     If a broker would not start, the message names the reason and the cure. Name all log.dirs of a broker, because only
     one of them has the cluster's metadata.

@@ -44,7 +44,7 @@ from brokerless.remarks import Remark
 from brokerless.wording import counted, option
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from brokerless.layout.checkpoints import MetaProperties
     from brokerless.log.expected_end import ExpectedEnd
@@ -75,6 +75,8 @@ class Forecast:
     Attributes:
         steps: the changes to each log, in order, each with the name of the log's directory.
         cuts: the truncations at damage, each with the name of its log.
+        damaged_offsets: the number of offsets in the damage at these truncations, up to the highest offset that sound
+            batches after the damage or other files give; None if nothing gives one.
         metas: the ids of the directories, by path; directories without ids are left out.
         faults: the reasons why a broker will not start.
         missing_metadata: the reasons why a broker will start but serve nothing, unless another of its log directories
@@ -94,6 +96,7 @@ class Forecast:
 
     steps: list[tuple[str, list[Remark]]] = field(default_factory=list)
     cuts: list[tuple[str, Cut]] = field(default_factory=list)
+    damaged_offsets: int | None = 0
     metas: dict[str, MetaProperties] = field(default_factory=dict)
     faults: list[Remark] = field(default_factory=list)
     missing_metadata: list[Remark] = field(default_factory=list)
@@ -138,6 +141,7 @@ class Forecast:
         return cls(
             steps=[steps for one in found for steps in one.steps],
             cuts=[cut for one in found for cut in one.cuts],
+            damaged_offsets=_sum(one.damaged_offsets for one in found),
             metas=metas,
             faults=[
                 *(why for one in found for why in one.faults),
@@ -162,6 +166,7 @@ class Forecast:
         return {
             "start": "no" if self.faults else "yes" if self.is_good else starts,
             "lost_records": self.lost_records,
+            "damaged_offsets": self.damaged_offsets,
             "missing_offsets": sum(one.offset - one.end_offset for one in self.ends_early),
             "changes": self.changes,
             "partitions": self.partitions,
@@ -176,7 +181,8 @@ class Forecast:
     def summary(self) -> str:
         """Return the forecast in one line."""
         ends = len({name for name, _ in self.cuts})
-        damage = f" after damage in {counted(ends, 'log')}, and what the damage hit" if ends else ""
+        hit = "what was" if self.damaged_offsets is None else f"up to {self.damaged_offsets}"
+        damage = f" after damage in {counted(ends, 'log')}, and {hit} in the damage" if ends else ""
         damage += "; records are missing already" if self.missing else ""
         if self.ends_early:
             offsets = sum(one.offset - one.end_offset for one in self.ends_early)
@@ -387,7 +393,25 @@ def _early_end(end: ExpectedEnd) -> Remark:
 def _foresee(found: Forecast, name: str, loaded: Loaded) -> None:
     loaded.check_losses(is_clean=False)
     found.steps.append((name, [step.remark(loaded.changes.directory) for step in loaded.changes.steps]))
-    found.cuts += [(name, cut) for cut in loaded.cuts if cut.is_damage]
+    cuts = [cut for cut in loaded.cuts if cut.is_damage]
+    found.cuts += [(name, cut) for cut in cuts]
+    if cuts:
+        found.damaged_offsets = _sum([found.damaged_offsets, _damaged_offsets(loaded, cuts)])
+
+
+def _damaged_offsets(loaded: Loaded, cuts: Sequence[Cut]) -> int | None:
+    """Return the number of offsets in the damage of a log; None if nothing shows where the log ended."""
+    ends = [last + 1 for _, last in (cut.offsets for cut in cuts if cut.offsets is not None)]
+    if loaded.expected_end is not None:
+        ends.append(loaded.expected_end.offset)
+    sound = sum(cut.records for cut in cuts)
+    return max(0, max(ends) - loaded.log_end_offset - sound) if ends else None
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    """Return the sum; None if one of the numbers is not known."""
+    found = list(numbers)
+    return None if None in found else sum(number for number in found if number is not None)
 
 
 def _foresee_end(found: Forecast, loaded: Loaded, *, is_clean: bool) -> None:

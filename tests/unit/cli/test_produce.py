@@ -191,7 +191,7 @@ def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copie
     assert planned.code == 0
     # The batch behind the damaged one is whole.
     assert re.fullmatch(
-        r"\d+ records lost after damage in 1 log, and what the damage hit; up to 3 may be missing already; "
+        r"\d+ records lost after damage in 1 log, and up to \d+ in the damage; up to 3 may be missing already; "
         r"\d+ changes; a broker will start",
         planned.out.splitlines()[0],
     )

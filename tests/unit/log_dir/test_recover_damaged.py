@@ -75,7 +75,7 @@ def test_what_recovery_cuts_off_is_counted_and_set_aside(data):
     damage(data)
     found = forecast(str(data))
     assert found.lost_records == 92
-    assert found.summary().startswith("92 records lost after damage in 1 log, and what the damage hit; ")
+    assert found.summary().startswith("92 records lost after damage in 1 log, and up to 1 in the damage; ")
     assert dict(recovered(str(data))) == dict(found.steps)
     assert values(data) == list(range(7))
     names, content = set_aside(data)
