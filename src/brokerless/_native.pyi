@@ -1162,9 +1162,6 @@ class KeySketch:
     """
 
     def __new__(cls, serialized: bytes | None = None) -> Self: ...
-    def push(self, keys: pa.Array[Any]) -> None:
-        """Count keys. Nulls are ignored."""
-
     def merge(self, other: KeySketch) -> None:
         """Count the keys of another sketch too."""
 
@@ -1173,6 +1170,72 @@ class KeySketch:
 
     def to_bytes(self) -> bytes:
         """Return the sketch, for `KeySketch(serialized)`."""
+
+@final
+class Profile:
+    """Sums of records and batches by time, magic and codec.
+
+    A record counts at its timestamp, a batch at its largest timestamp. Without a timestamp, the time is null. All
+    records on disk count, except that control records only count as such.
+
+    Args:
+        serialized: the result of `to_bytes`; None for an empty profile.
+        is_bounded: keep few groups, and add short intervals. If there are too many hours, they become days, weeks and
+            years. Times after the year 2200 count as none.
+
+    Raises:
+        ValueError: `serialized` is not a profile.
+        CorruptRecordError: `serialized` is cut.
+    """
+
+    def __new__(cls, serialized: bytes | None = None, *, is_bounded: bool = False) -> Self: ...
+    def feed(
+        self,
+        file: Readable,
+        position: int,
+        end: int,
+        *,
+        first_offset: int | None = None,
+        keys: KeySketch | None = None,
+    ) -> None:
+        """Count the batches of a file from `position` to `end`.
+
+        Args:
+            file: the open `.log`.
+            position: the byte position of the first batch.
+            end: the byte position after the last batch.
+            first_offset: the first offset of a run of a survey: rows below it do not count, and of batches with
+                malformed records only the headers count. None: the batches must be sound and whole.
+            keys: gets the keys.
+
+        Raises:
+            CorruptRecordError: without `first_offset`, a batch is damaged or cut.
+        """
+
+    def merge(self, other: Profile) -> None:
+        """Add another profile."""
+
+    def groups(self) -> pa.RecordBatch:
+        """Return the groups in order: `time` (the start of the hour in ms), `magic`, `compression`, and the sums."""
+
+    @property
+    def records(self) -> int: ...
+    @property
+    def first_timestamp(self) -> int | None: ...
+    @property
+    def last_timestamp(self) -> int | None: ...
+    @property
+    def interval_width(self) -> int | None:
+        """The width of the intervals in ms, from 10 to 600,000; None if there are too many, or it is not bounded."""
+
+    def intervals(self) -> pa.RecordBatch:
+        """Return `time` (the start in ms), `records` and `bytes` of each interval, in order."""
+
+    def batch_sizes(self) -> list[tuple[int, int, int]]:
+        """Return the batches by size: the power of two at or below it, their number and their bytes."""
+
+    def to_bytes(self) -> bytes:
+        """Return the profile, for `Profile(serialized)`."""
 
 @final
 class LatestRecords:

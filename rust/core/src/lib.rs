@@ -63,6 +63,7 @@ pub use read::end_offsets::EndOffsets;
 pub use read::equal_batches::{BatchCursor, skip_equal};
 pub use read::fetch::{AbortedTransaction, Fetch, Progress, Selection};
 pub use read::file::{ReadAt, ReadError, batch_offsets_at};
+pub use read::profile::{BatchSize, Profile, ProfileFact, ProfileGroup, ProfileSums};
 pub use read::row_column::RowColumn;
 pub use read::segment_check::{
     EpochRange, OffsetGap, ProducerSequences, SegmentSummary, SequenceGap, UncheckedSegment,

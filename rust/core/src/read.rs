@@ -10,6 +10,7 @@ pub(crate) mod equal_batches;
 pub(crate) mod fast_decode;
 pub(crate) mod fetch;
 pub(crate) mod file;
+pub(crate) mod profile;
 pub(crate) mod row_column;
 pub(crate) mod segment_check;
 pub(crate) mod segment_timestamp_search;

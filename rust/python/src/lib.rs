@@ -50,6 +50,7 @@ mod _native {
         header_walk::HeaderWalk,
         json_lines::json_lines,
         key_sketch::KeySketch,
+        profile::Profile,
         rows::row_schema,
         scan::{batch_schema, scan},
         segment_check::{PlainSegment, ProducerSequences, batch_offsets_at, check_segment},

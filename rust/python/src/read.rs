@@ -10,6 +10,7 @@ pub(crate) mod hand_over;
 pub(crate) mod header_walk;
 pub(crate) mod json_lines;
 pub(crate) mod key_sketch;
+pub(crate) mod profile;
 pub(crate) mod rows;
 pub(crate) mod scan;
 pub(crate) mod segment_check;

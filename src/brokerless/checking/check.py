@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from brokerless.checking.codes import Level
     from brokerless.errors import BrokerlessError
-    from brokerless.inspection.findings import Contents
+    from brokerless.inspection.findings import Count
     from brokerless.io.runner import Progress
     from brokerless.state.cluster import ClusterState
 
@@ -296,7 +296,7 @@ def check_log(
     level: Level,
     roots: dict[str, LogDirFiles],
     *,
-    contents: Contents | None = None,
+    count: Count | None = None,
     gone: Callable[[FileNotFoundError], None] | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Finding]:
@@ -306,7 +306,7 @@ def check_log(
         log: the log.
         level: as for `check`.
         roots: the log directories of logs that were checked before, by path, so that their files are read only once.
-        contents: receives the sound contents, unless the level is "quick".
+        count: called with each file and its runs of sound batches, unless the level is "quick".
         gone: called with the error for a segment that no longer exists; None: raise the error.
         progress: called with the bytes of each segment that was checked.
 
@@ -318,7 +318,7 @@ def check_log(
     place = storage.absolute(log.path)
     active = commit_journal.active_path(place)
     listed = Log(log.path if active == place else active, root=root)
-    checked = LogCheck(listed, level, progress, contents=contents, gone=gone)
+    checked = LogCheck(listed, level, progress, count=count, gone=gone)
     return chain(checked.of_segments(), checked.of_log(log.config))
 
 

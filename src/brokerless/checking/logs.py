@@ -49,7 +49,7 @@ from brokerless.wording import counted, duration
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from brokerless.inspection.findings import Contents
+    from brokerless.inspection.findings import Count
     from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
@@ -78,7 +78,7 @@ class LogCheck:
         log: the log, with a new listing of its files.
         level: "quick", "default" or "deep".
         progress: called with the size of each segment that was checked, in bytes.
-        contents: receives the sound contents, unless the level is "quick".
+        count: called with each file and its runs of sound batches, unless the level is "quick".
         gone: called with the error for a segment that no longer exists; None: raise the error.
     """
 
@@ -88,11 +88,11 @@ class LogCheck:
         level: str,
         progress: Callable[[int], None],
         *,
-        contents: Contents | None = None,
+        count: Count | None = None,
         gone: Callable[[FileNotFoundError], None] | None = None,
     ) -> None:
         self._log, self._level, self._progress = log, level, progress
-        self._contents, self._gone = contents, gone
+        self._count, self._gone = count, gone
         self._is_compacted = log.root.first_dirty_offsets.get((log.topic or "", log.partition or 0), 0) > 0
         self._is_damaged = self._has_transactions = False
         self._gaps: tuple[list[Finding], list[tuple[int, Finding]]] = ([], [])
@@ -138,7 +138,7 @@ class LogCheck:
                     checks,
                     deep=self._level == "deep",
                     replay=replay,
-                    contents=self._contents,
+                    count=self._count,
                 ):
                     # A torn tail after a crash does not count, because the log before it is whole.
                     self._is_damaged |= found.kind.loses_records and found.severity != "note"

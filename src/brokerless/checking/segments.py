@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 
 from brokerless.checking.finding import Finding
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
-from brokerless.inspection.findings import exceeded_end, findings, missing_records, pass_on
+from brokerless.inspection.findings import exceeded_end, findings, missing_records
 from brokerless.log.survey import Run, Survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
+    from collections.abc import Iterator
 
     from brokerless import _native
     from brokerless.checking.batch_check import BatchCheck
-    from brokerless.inspection.findings import Contents
+    from brokerless.inspection.findings import Count
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
@@ -38,22 +36,6 @@ class SegmentReplay:
         self.producers = self.producers if replays else None
 
 
-class _Both:
-    """A receiver of a segment's contents that passes them to two other receivers."""
-
-    def __init__(self, *takers: Contents) -> None:
-        self._takers = takers
-        self.columns: Sequence[str] = tuple(dict.fromkeys(name for taker in takers for name in taker.columns))
-
-    def rows(self, rows: pa.RecordBatch) -> None:
-        for taker in self._takers:
-            taker.rows(rows)
-
-    def batches(self, batches: pa.RecordBatch) -> None:
-        for taker in self._takers:
-            taker.batches(batches)
-
-
 def check_segment(
     log: Log,
     segment: Segment,
@@ -61,7 +43,7 @@ def check_segment(
     *,
     deep: bool,
     replay: SegmentReplay | None = None,
-    contents: Contents | None = None,
+    count: Count | None = None,
 ) -> Iterator[Finding]:
     """Check a segment, and yield findings.
 
@@ -71,23 +53,21 @@ def check_segment(
         checks: the check of the log's batches.
         deep: whether to decode records.
         replay: receives the segment's producers.
-        contents: another receiver of the sound contents.
+        count: called with the file and each of its runs of sound batches.
     """
     yield from checks.start(segment)
     damaged: list[tuple[int, int | None]] = []
     columns = None
     try:
-        plain = _plain(log, segment, checks, replay, deep=deep)
+        plain = _plain(log, segment, checks, replay, count, deep=deep)
         if plain is None:
             from brokerless.checking.batch_columns import BatchColumns  # noqa: PLC0415 - Arrow is slow to import
 
             columns = BatchColumns(checks, segment)
-            taker = columns if contents is None else _Both(columns, contents)
-            defects = findings(segment, is_clean=log.root.is_clean, contents=taker, decodes=deep, log=log)
+            is_clean = log.root.is_clean
+            defects = findings(segment, is_clean=is_clean, contents=columns, count=count, decodes=deep, log=log)
         else:
             defects = missing_records(segment, *plain, log)
-            if contents is not None:
-                pass_on(segment, plain[0], contents)
         for found in defects:
             if found.path == segment.path:
                 damaged.append((found.position, found.next_position))
@@ -106,15 +86,19 @@ def check_segment(
 
 
 def _plain(
-    log: Log, segment: Segment, checks: BatchCheck, replay: SegmentReplay | None, *, deep: bool
+    log: Log, segment: Segment, checks: BatchCheck, replay: SegmentReplay | None, count: Count | None, *, deep: bool
 ) -> tuple[Survey, int] | None:
     """Check a plain segment in one pass, and return its batches and its size. For any other segment, return None."""
     producers = None if replay is None else replay.producers
     with segment.open() as file:
         size, limit = file.size(), exceeded_end(segment, log)
         plain = checks.take_plain(segment, file, size, limit, decodes=deep, producers=producers)
-    if plain is None:
-        return None
+        if plain is None:
+            return None
+        runs = [Run(0, size, segment.base_offset, plain.next_offset)] if size else []
+        if count is not None:
+            for run in runs:
+                count(file, run)
     if replay is not None:
         replay.take(replays=plain.replays)
-    return Survey([Run(0, size, segment.base_offset, plain.next_offset)] if size else [], plain.next_offset), size
+    return Survey([*runs], plain.next_offset), size

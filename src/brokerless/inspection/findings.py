@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from brokerless import _native
+from brokerless.errors import located
 from brokerless.log.defect import Defect
 from brokerless.log.expected_end import LOST
 from brokerless.log.partition_files import PartitionFiles
@@ -18,7 +19,7 @@ from brokerless.log.segment import NO_END, Segment, whole_batches
 from brokerless.log.survey import Run, cut_short, is_lost, rows_and_defects, survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 # Record headers are in the list because only decoded headers are validated. Keys and values need not be copied.
 _COLUMNS = ("offset", "position", "headers")
+
+
+Count: TypeAlias = "Callable[[File, Run], None]"
+"""Counts the contents of a run in an open file."""
 
 
 class Contents(Protocol):
@@ -49,6 +54,7 @@ def findings(
     *,
     is_clean: bool,
     contents: Contents | None = None,
+    count: Count | None = None,
     decodes: bool = True,
     log: Log | None = None,
 ) -> Iterator[Defect]:
@@ -58,6 +64,7 @@ def findings(
         segment: a segment of a log whose files were just listed.
         is_clean: whether the log directory was shut down cleanly. If so, a broker truncates nothing.
         contents: the receiver of the sound contents.
+        count: called with the file and each of its runs.
         decodes: whether to decode records. Otherwise only checksums, framing and offsets of batches are checked.
         log: the segment's log; None: list the segment's directory.
 
@@ -76,23 +83,15 @@ def findings(
             is_clean=is_clean,
             limit_offset=exceeded_end(segment, log),
         )
+        if count is not None:
+            with located(segment.path):
+                for part in found.parts:
+                    if isinstance(part, Run):
+                        count(file, part)
         yield from _of_runs(segment, file, found, contents, decodes=decodes)
     if is_clean and segment.is_last:
         yield from _zeros(segment, found, size)
     yield from missing_records(segment, found, size, log)
-
-
-def pass_on(segment: Segment, found: Survey, contents: Contents) -> None:
-    """Pass the contents of a segment without damage on.
-
-    Args:
-        segment: the segment.
-        found: its batches.
-        contents: the receiver.
-    """
-    with segment.open() as file:
-        for _ in _of_runs(segment, file, found, contents, decodes=True):
-            pass
 
 
 def _zeros(segment: Segment, found: Survey, size: int) -> Iterator[Defect]:

@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
 from brokerless.checking.check import check_directories, check_log
-from brokerless.inspection.profile import COLUMNS, SCHEMA, combined, of_batches, of_records
 from brokerless.io.chunking import in_shares
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from brokerless.checking.check import DirectoriesToCheck, LogToCheck
     from brokerless.checking.finding import Finding
+    from brokerless.io.storage import File
     from brokerless.layout.log_dir_files import LogDirFiles
+    from brokerless.log.survey import Run
 
 # A damaged disk may have millions of findings. A page shows the first ones of the worst severity.
 MAX_FINDINGS = 500
@@ -36,21 +34,7 @@ SEVERITIES = ("error", "warning", "note")
 _PASS_BYTES = 64 << 20
 # One process merges the results of all passes.
 _MOST_PASSES = 2000
-# The most rows of sums for a topic. With more, hours become days, weeks and years.
-_MOST_SUMS = 50_000
-_COARSER = (24, 168, 8766)
-# Hours in the years 1970 to 2200; others count as no hour.
-_LAST_HOUR = 8766 * 230
 _OPEN_COST = 1 << 20
-# Partial sums are combined after this many.
-_MAX_WAITING = 64
-# Rows wait for others up to this size. A pass may have many topics, each with rows that wait.
-_WAITING_BYTES = 256 << 10
-_BATCH_SIZES = pa.schema([("size", pa.int64()), ("batches", pa.int64()), ("bytes", pa.int64())])
-
-_TIMES = pa.schema(
-    [("partition", pa.int32()), ("records", pa.int64()), ("first_time", pa.int64()), ("last_time", pa.int64())]
-)
 
 
 class Piece(NamedTuple):
@@ -84,14 +68,12 @@ class TopicContents:
     """The contents of a topic's segments.
 
     Attributes:
-        sums: the sums that `inspection.profile` computes.
-        batch_sizes: the number of batches and their bytes, by the power of two at or below their size.
+        profile: the sums by time, format and codec, and the batches by size.
         keys: a sketch of the keys of each partition, as bytes.
         partitions: the contents of each partition.
     """
 
-    sums: pa.Table = field(default_factory=SCHEMA.empty_table)
-    batch_sizes: pa.Table = field(default_factory=_BATCH_SIZES.empty_table)
+    profile: _native.Profile = field(default_factory=partial(_native.Profile, is_bounded=True))
     keys: dict[int, bytes] = field(default_factory=dict)
     partitions: dict[int, PartitionContents] = field(default_factory=dict)
 
@@ -157,7 +139,7 @@ def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: No
         progress: gets the bytes of each segment that was read.
     """
     found = Contents()
-    taken: defaultdict[str, _Topic] = defaultdict(_Topic)
+    counted: defaultdict[str, dict[int, _Partition]] = defaultdict(dict)
     roots: dict[str, LogDirFiles] = {}
 
     def gone(path: str, error: FileNotFoundError) -> None:
@@ -165,12 +147,13 @@ def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: No
         found.notes.append(f"{error.filename or path} was not read, because it no longer exists")
 
     for log, counts in pieces:
-        contents = taken[log.topic or ""].open(log.partition or 0) if counts else None
+        count = counted[log.topic or ""].setdefault(log.partition or 0, _Partition()).count if counts else None
         try:
-            found.add(check_log(log, "deep", roots, contents=contents, gone=partial(gone, log.path), progress=progress))
+            found.add(check_log(log, "deep", roots, count=count, gone=partial(gone, log.path), progress=progress))
         except FileNotFoundError as error:
             gone(log.path, error)
-    return merged([found, Contents({topic: contents.finish() for topic, contents in taken.items()})])
+    found.topics = {topic: _of_partitions(partitions) for topic, partitions in counted.items()}
+    return merged([found])
 
 
 def merged(several: Iterable[Contents]) -> Contents:
@@ -197,34 +180,41 @@ def distinct_keys(sketches: Iterable[bytes]) -> int:
     return round(union.estimate())
 
 
+class _Partition:
+    """The contents of a partition, as far as they were read."""
+
+    def __init__(self) -> None:
+        self.profile, self.keys = _native.Profile(is_bounded=True), _native.KeySketch()
+
+    def count(self, file: File, run: Run) -> None:
+        """Count the records and batches of a run."""
+        self.profile.feed(file, run.position, run.end_position, first_offset=run.first_offset, keys=self.keys)
+
+
+def _of_partitions(partitions: dict[int, _Partition]) -> TopicContents:
+    topic = TopicContents(keys={number: one.keys.to_bytes() for number, one in partitions.items()})
+    for number, one in partitions.items():
+        profile = one.profile
+        topic.profile.merge(profile)
+        topic.partitions[number] = PartitionContents(profile.records, profile.first_timestamp, profile.last_timestamp)
+    return topic
+
+
 def _merged(several: list[TopicContents]) -> TopicContents:
     if len(several) == 1:
         return several[0]
+    profile = several[0].profile
+    for one in several[1:]:
+        profile.merge(one.profile)
     sketches: defaultdict[int, list[bytes]] = defaultdict(list)
     for one in several:
         for partition, sketch in one.keys.items():
             sketches[partition].append(sketch)
     return TopicContents(
-        _bounded(combined([one.sums for one in several])),
-        _added([one.batch_sizes for one in several]),
+        profile,
         {partition: _union(found) for partition, found in sketches.items()},
         {partition: facts for one in several for partition, facts in one.partitions.items()},
     )
-
-
-def _bounded(sums: pa.Table) -> pa.Table:
-    """Return sums with a bounded number of rows, because records may have any time."""
-    hour: Any = sums["hour"]
-    is_sane: Any = pc.and_(pc.greater_equal(hour, pa.scalar(0)), pc.less_equal(hour, pa.scalar(_LAST_HOUR)))
-    if not pc.all(is_sane).as_py():
-        sums = combined([sums.set_column(0, "hour", pc.if_else(is_sane, hour, pa.scalar(None, pa.int64())))])
-    for width in _COARSER:
-        if sums.num_rows <= _MOST_SUMS:
-            break
-        hour = sums["hour"]
-        start: Any = pc.multiply(pc.divide(hour, pa.scalar(width)), pa.scalar(width))
-        sums = combined([sums.set_column(0, "hour", start)])
-    return sums
 
 
 def _union(sketches: list[bytes]) -> bytes:
@@ -236,113 +226,7 @@ def _union(sketches: list[bytes]) -> bytes:
     return union.to_bytes()
 
 
-def _added(tables: list[pa.Table]) -> pa.Table:
-    grouped = pa.concat_tables(tables).group_by("size").aggregate([("batches", "sum"), ("bytes", "sum")])
-    return pa.table([grouped["size"], grouped["batches_sum"], grouped["bytes_sum"]], schema=_BATCH_SIZES)
-
-
 def _place(finding: Finding) -> tuple[int, str, int, str, int]:
     position = -1 if finding.position is None else finding.position
     rank = SEVERITIES.index(finding.severity)
     return rank, finding.topic or "", finding.partition or 0, finding.path, position
-
-
-class _Topic:
-    """The contents of a topic's partitions in one pass, as far as they were read.
-
-    An Arrow aggregation has a high cost per call, so the rows of small partitions are added up together.
-    """
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[int, pa.RecordBatch]] = []
-        self._batches: list[pa.RecordBatch] = []
-        self._waiting = 0
-        self._sums: list[pa.Table] = [SCHEMA.empty_table()]
-        self._sizes: list[pa.Table] = [_BATCH_SIZES.empty_table()]
-        self._times: list[pa.Table] = [_TIMES.empty_table()]
-        self._keys: dict[int, _native.KeySketch] = {}
-
-    def open(self, partition: int) -> _Taken:
-        """Return the receiver of the contents of a partition."""
-        self._keys.setdefault(partition, _native.KeySketch())
-        return _Taken(self, partition)
-
-    def rows(self, partition: int, rows: pa.RecordBatch) -> None:
-        self._keys[partition].push(rows["key"])
-        self._rows.append((partition, rows))
-        self._wait(rows)
-
-    def batches(self, batches: pa.RecordBatch) -> None:
-        self._batches.append(batches)
-        self._wait(batches)
-
-    def finish(self) -> TopicContents:
-        self._add()
-        times = _with_times(self._times)
-        found = zip(*(times[name].to_pylist() for name in _TIMES.names), strict=True)
-        partitions = dict.fromkeys(self._keys, PartitionContents(0, None, None))
-        partitions |= {partition: PartitionContents(*facts) for partition, *facts in found}
-        keys = {partition: sketch.to_bytes() for partition, sketch in self._keys.items()}
-        return TopicContents(_bounded(combined(self._sums)), _added(self._sizes), keys, partitions)
-
-    def _wait(self, rows: pa.RecordBatch) -> None:
-        self._waiting += rows.get_total_buffer_size()
-        if self._waiting > _WAITING_BYTES:
-            self._add()
-
-    def _add(self) -> None:
-        if self._rows:
-            for rows in _combined(rows for _, rows in self._rows):
-                self._sums.append(of_records(rows))
-            self._times.append(_times_of(self._rows))
-        for batches in _combined(self._batches):
-            self._sums.append(of_batches(batches))
-            size: Any = batches["size"]
-            # The largest power of two that is not above the size.
-            lower = pc.shift_left(pa.scalar(1, pa.int64()), pc.floor(pc.log2(size)).cast(pa.int64()))
-            ones = pa.repeat(pa.scalar(1, pa.int64()), batches.num_rows)
-            self._sizes.append(pa.table([lower, ones, size.cast(pa.int64())], schema=_BATCH_SIZES))
-        self._rows, self._batches, self._waiting = [], [], 0
-        if len(self._sums) > _MAX_WAITING:
-            self._sums = [_bounded(combined(self._sums))]
-            self._times = [_with_times(self._times)]
-        if len(self._sizes) > _MAX_WAITING:
-            self._sizes = [_added(self._sizes)]
-
-
-class _Taken:
-    """The receiver of the contents of one partition."""
-
-    columns: ClassVar[Sequence[str]] = COLUMNS
-
-    def __init__(self, topic: _Topic, partition: int) -> None:
-        self._topic, self._partition = topic, partition
-
-    def rows(self, rows: pa.RecordBatch) -> None:
-        # A check that explains damage reads more columns.
-        self._topic.rows(self._partition, rows.select(COLUMNS))
-
-    def batches(self, batches: pa.RecordBatch) -> None:
-        self._topic.batches(batches)
-
-
-def _combined(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Return the rows of several batches as few batches."""
-    found = list(batches)
-    return pa.Table.from_batches(found).combine_chunks().to_batches() if len(found) > 1 else found
-
-
-def _times_of(found: list[tuple[int, pa.RecordBatch]]) -> pa.Table:
-    """Return the number of records, and the smallest and the largest timestamp, of each partition."""
-    numbers = [pa.repeat(pa.scalar(partition, pa.int32()), rows.num_rows) for partition, rows in found]
-    times: Any = pa.chunked_array([rows["timestamp"].cast(pa.int64()) for _, rows in found])
-    times = pc.if_else(pc.greater_equal(times, pa.scalar(0)), times, None)
-    ones = pa.repeat(pa.scalar(1, pa.int64()), len(times))
-    return _with_times([pa.table([pa.chunked_array(numbers), ones, times, times], schema=_TIMES)])
-
-
-def _with_times(tables: list[pa.Table]) -> pa.Table:
-    table = pa.concat_tables(tables)
-    grouped = table.group_by("partition").aggregate([("records", "sum"), ("first_time", "min"), ("last_time", "max")])
-    names = ("partition", "records_sum", "first_time_min", "last_time_max")
-    return pa.table([grouped[name] for name in names], schema=_TIMES)

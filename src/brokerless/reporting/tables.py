@@ -19,6 +19,7 @@ from brokerless.checking import check
 from brokerless.checking.codes import CODES
 from brokerless.checking.finding import SCHEMA as FINDINGS
 from brokerless.errors import BrokerlessError
+from brokerless.inspection.profile import by_hour
 from brokerless.io.chunking import in_shares
 from brokerless.layout.file_names import chosen_topics
 from brokerless.log.log import Log
@@ -274,7 +275,8 @@ def _of_contents(
     partitions = Counter(log.topic or "" for log in logs)
     for topic, here in by_topic.items():
         of_topic = found.topics.get(topic, contents.TopicContents())
-        facts = _facts(of_topic.sums)
+        sums = by_hour(of_topic.profile)
+        facts = _facts(sums)
         distinct = [contents.distinct_keys([sketch]) for sketch in of_topic.keys.values()]
         rows["topics"].append(
             {
@@ -289,9 +291,12 @@ def _of_contents(
                 "compacted_records": min(sum(distinct), facts["records"]),
             }
         )
-        rows["hours"] += _grouped(topic, of_topic.sums, ["hour"], ["records", "bytes"])
-        rows["forms"] += _grouped(topic, of_topic.sums, ["magic", "compression"], ["batches", "bytes", "records"])
-        rows["batch_sizes"] += [{"topic": topic or None, **row} for row in of_topic.batch_sizes.to_pylist()]
+        rows["hours"] += _grouped(topic, sums, ["hour"], ["records", "bytes"])
+        rows["forms"] += _grouped(topic, sums, ["magic", "compression"], ["batches", "bytes", "records"])
+        rows["batch_sizes"] += [
+            {"topic": topic or None, "size": size, "batches": batches, "bytes": total}
+            for size, batches, total in of_topic.profile.batch_sizes()
+        ]
     kinds = [
         {"topic": topic or None, "code": code, "severity": CODES[code].severity, "findings": count}
         for (topic, code), count in sorted(found.kinds.items())

@@ -4,9 +4,7 @@ use brokerless_core::Error;
 use datasketches::hll::{HllSketch, HllType, HllUnion};
 use pyo3::prelude::*;
 
-use crate::base::borrowed_array::Array;
-use crate::base::columns::BytesColumn;
-use crate::base::error::{OrRaise as _, exception};
+use crate::base::error::exception;
 
 /// Binary logarithm of the number of registers: 4 KiB, and a standard error of 1.6 %.
 const LG_REGISTERS: u8 = 12;
@@ -14,7 +12,7 @@ const LG_REGISTERS: u8 = 12;
 #[pyclass(module = "brokerless._native")]
 #[derive(Debug)]
 pub(crate) struct KeySketch {
-    sketch: HllSketch,
+    pub(crate) sketch: HllSketch,
 }
 
 #[pymethods]
@@ -28,22 +26,6 @@ impl KeySketch {
         };
         let sketch = sketch.map_err(|error| refused(&error))?;
         Ok(Self { sketch })
-    }
-
-    fn push(&mut self, py: Python<'_>, keys: Bound<'_, PyAny>) -> PyResult<()> {
-        let arrays: Vec<_> = Array::import(py, [keys])?.collect();
-        let keys = BytesColumn::new("key", arrays.first())?;
-        let rows = arrays.first().map_or(0, |array| array.rows.len());
-        let sketch = &mut self.sketch;
-        py.detach(|| {
-            (0..rows).try_for_each(|row| {
-                if let Some(key) = keys.get(row)? {
-                    sketch.update(key);
-                }
-                Ok::<_, Error>(())
-            })
-        })
-        .or_raise()
     }
 
     fn merge(&mut self, other: &Self) -> PyResult<()> {

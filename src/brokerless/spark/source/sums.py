@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from brokerless.inspection.profile import FACTS, combined, profile
+from brokerless.inspection.profile import FACTS, MS_PER_HOUR, profile
 from brokerless.spark.source.tasks import plan_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from brokerless.log.segment import Segment
     from brokerless.spark.source.options import Options
     from brokerless.spark.source.tasks import SegmentOf, Task
 
 _TIME = pa.timestamp("us", "UTC")
 _TIMES = ("hour", "first_timestamp", "last_timestamp")
-_MS_PER_HOUR = 3_600_000
 # The last time that Spark can hold.
 _MAX_MS = (1 << 63) // 1000
 _FIELDS: list[pa.Field[Any]] = [
@@ -43,17 +43,17 @@ def plan(options: Options) -> list[Task[SegmentOf]]:
 
 def read(task: Task[SegmentOf], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
     """Yield the sums of each partition in a task."""
-    tables: dict[tuple[str | None, int | None], list[pa.Table]] = {}
+    segments: dict[tuple[str | None, int | None], list[Segment]] = {}
     for topic, partition, segment in task.work:
-        tables.setdefault((topic, partition), []).append(profile(segment))
-    for (topic, partition), found in tables.items():
-        rows = [{"topic": topic, "partition": partition, **_timed(row)} for row in combined(found).to_pylist()]
+        segments.setdefault((topic, partition), []).append(segment)
+    for (topic, partition), found in segments.items():
+        rows = [{"topic": topic, "partition": partition, **_timed(row)} for row in profile(*found).to_pylist()]
         if rows:
             yield pa.RecordBatch.from_pylist(rows, schema=wanted)
 
 
 def _timed(row: dict[str, Any]) -> dict[str, Any]:
     """Convert ms and hours to µs. Times beyond Spark's range become null."""
-    hour = None if row["hour"] is None else row["hour"] * _MS_PER_HOUR
+    hour = None if row["hour"] is None else row["hour"] * MS_PER_HOUR
     times = {"hour": hour, "first_timestamp": row["first_timestamp"], "last_timestamp": row["last_timestamp"]}
     return row | {name: None if ms is None or abs(ms) > _MAX_MS else ms * 1000 for name, ms in times.items()}
