@@ -291,10 +291,27 @@ def check_directories(directories: DirectoriesToCheck) -> Iterator[Finding]:
     return quietly(_of_directories(roots, found, known))
 
 
+def open_log(log: LogToCheck, roots: dict[str, LogDirFiles]) -> Log:
+    """List the files of a log to check.
+
+    Args:
+        log: the log.
+        roots: the log directories of logs that were opened before, by path, so that their files are read only once.
+
+    Raises:
+        FileNotFoundError: the log no longer exists.
+    """
+    root = roots.setdefault(log.root, LogDirFiles(log.root))
+    # If a commit is not rolled forward yet, the current log is in another directory.
+    place = storage.absolute(log.path)
+    active = commit_journal.active_path(place)
+    return Log(log.path if active == place else active, root=root)
+
+
 def check_log(
-    log: LogToCheck,
+    listed: Log,
+    config: TopicConfig | None,
     level: Level,
-    roots: dict[str, LogDirFiles],
     *,
     count: Count | None = None,
     gone: Callable[[FileNotFoundError], None] | None = None,
@@ -303,23 +320,18 @@ def check_log(
     """Check a log, and yield findings. Warnings may report the same faults.
 
     Args:
-        log: the log.
+        listed: the log, as `open_log` returns it.
+        config: the settings of the topic; None if not known.
         level: as for `check`.
-        roots: the log directories of logs that were checked before, by path, so that their files are read only once.
         count: called with each file and its runs of sound batches, unless the level is "quick".
         gone: called with the error for a segment that no longer exists; None: raise the error.
         progress: called with the bytes of each segment that was checked.
 
     Raises:
-        FileNotFoundError: the log or one of its segments no longer exists.
+        FileNotFoundError: one of the segments no longer exists.
     """
-    root = roots.setdefault(log.root, LogDirFiles(log.root))
-    # If a commit is not rolled forward yet, the current log is in another directory.
-    place = storage.absolute(log.path)
-    active = commit_journal.active_path(place)
-    listed = Log(log.path if active == place else active, root=root)
     checked = LogCheck(listed, level, progress, count=count, gone=gone)
-    return chain(checked.of_segments(), checked.of_log(log.config))
+    return chain(checked.of_segments(), checked.of_log(config))
 
 
 def _roots(paths: Iterable[str], directories: LogDirs) -> list[LogDirFiles]:

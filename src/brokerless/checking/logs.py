@@ -229,7 +229,8 @@ class LogCheck:
         now, found = now_ms(), 0
         for segment in self._log.segments:
             with suppress(FileNotFoundError, CorruptRecordError, UnsupportedFormatError), segment.open() as file:
-                largest = max_timestamp(segment, file, segment.extent(file).end_position)
+                extent = self._log.files.extent if segment.is_last else segment.extent(file)
+                largest = max_timestamp(segment, file, extent.end_position)
                 why = unlikely_time(largest, now)
                 if why is not None and found < MOST:
                     found += 1

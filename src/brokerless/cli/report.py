@@ -12,13 +12,18 @@ import click
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, exit_line
 from brokerless.cli.findings import exit_for, in_words
-from brokerless.cli.options import LocalPath, Progress, chosen_topics, existing_path
+from brokerless.cli.options import LocalPath, Progress, chosen_topics, existing_path, int_from
+from brokerless.io import storage
+from brokerless.io.cores import cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from brokerless.reporting.report import ClusterReport
 
+
+# A broker with more partitions is read by several processes.
+_MANY = 500
 
 REPORT_EXITS = exit_line(
     done="no findings, or notes only",
@@ -44,7 +49,12 @@ REPORT_EXITS = exit_line(
     metavar="N",
     help="Show the first and the latest N records of partitions, of at most 200 partitions.",
 )
-def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...], samples: int) -> None:
+@click.option(
+    "--jobs",
+    type=int_from(1),
+    help="Work in this many processes.  [default: as many as there are cores; 1 for up to 500 partitions]",
+)
+def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...], samples: int, jobs: int | None) -> None:
     """Summarize whole log directories in one HTML page that opens offline.
 
     The page begins with a verdict. It shows the topics, with their sizes, formats, codecs and batch sizes, the
@@ -60,9 +70,16 @@ def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...], samples
     from brokerless.reporting.report import report as of_logs
 
     with Progress(prints=output == "-") as show, page_file(paths, output) as file:
-        found = of_logs(*paths, topics=topics or None, samples=samples, progress=lambda step, _: show(step))
+        jobs = _default_jobs(paths) if jobs is None else jobs
+        found = of_logs(*paths, topics=topics or None, samples=samples, jobs=jobs, progress=lambda step, _: show(step))
         file.write(found.html.encode())
     tell(found)
+
+
+def _default_jobs(paths: tuple[str, ...]) -> int:
+    """Return the number of processes. A process takes most of a second to start."""
+    directories = (path for path in paths if storage.is_directory(path))
+    return cores() if sum(len(storage.list_directory(path)) for path in directories) > _MANY else 1
 
 
 @contextmanager

@@ -126,8 +126,10 @@ def missing_records(segment: Segment, found: Survey, size: int, log: Log | None 
         path = Segment(os.path.dirname(segment.path), segment.lost).path
         if is_lost(path):
             yield Defect(path, 0, segment.lost, segment.next_base_offset, LOST, "segment-missing")
-    if not (found.parts and isinstance(found.parts[-1], Defect)) and _trusts_index(segment, log):
-        yield from cut_short(segment, found.next_offset, size)
+    if not (found.parts and isinstance(found.parts[-1], Defect)):
+        missing = list(cut_short(segment, found.next_offset, size))
+        if missing and _trusts_index(segment, log):
+            yield from missing
     # If damage hides the end of the log, other missing records are not known.
     if segment.is_last and not any(isinstance(part, Defect) and part.end_offset is None for part in found.parts):
         yield from _around(segment, log)

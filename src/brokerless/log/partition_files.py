@@ -202,7 +202,12 @@ class PartitionFiles:
     @property
     def corroborated_end(self) -> int | None:
         """The log end offset on which the other files of a log at rest agree: see `EndEvidence.corroborated_end`."""
-        if self.root.is_locked or not self.root.is_clean:
+        return None if not self.root.is_clean or self.root.is_locked else self._agreed_end
+
+    @property
+    def _agreed_end(self) -> int | None:
+        """`corroborated_end`, even if a broker has changed some of the files meanwhile."""
+        if not self.root.is_clean:
             return None
         return EndEvidence(self.recovery_point, self.high_watermark, self.snapshots, ()).corroborated_end
 
@@ -246,16 +251,18 @@ class PartitionFiles:
         """
         if self.is_file:
             return None if self.whole is self else self.whole.exceeded_end
-        corroborated = self.corroborated_end
-        if not self.segments or self.root.is_locked:
+        if not self.segments:
             return None
-        if corroborated is None:
+        # Most logs end at the agreed end, so that nobody needs to know whether a broker runs.
+        agreed, extent = self._agreed_end, self._unlimited_extent
+        if agreed is not None and extent.damage is None and extent.next_offset <= agreed:
+            return None
+        if self.root.is_locked:
+            return None
+        if agreed is None:
             # On an object store, a look at the batch before the last one costs requests for each log.
             is_possible = self._ends_before_last_batch and not is_remote(self._directory)
             return self.lone_claim.expected_end if is_possible and self.lone_claim is not None else None
-        extent = self._unlimited_extent
-        if extent.damage is None and extent.next_offset <= corroborated:
-            return None
         # A broker may have started since some of the files were read: read all of them again.
         return self._read_again().corroborated_end
 
@@ -332,8 +339,17 @@ class PartitionFiles:
             whole = self.whole
             is_end = whole is not self and self.segments[0].path == whole.segments[-1].path
             return whole.expected_end if is_end else None
-        # A broker may have written or stopped since some of the files were read: read all of them again.
-        return None if _expected_end(self) is None else _expected_end(self._read_again())
+        if self._claimed_end is None:
+            return None
+        # A broker may have written or stopped since some of the files were read: read all of them again. A broker that
+        # stops writes the checkpoints before it releases the lock.
+        again = self._read_again()
+        return None if again.root.is_locked else again._claimed_end  # noqa: SLF001 - its own
+
+    @property
+    def _claimed_end(self) -> ExpectedEnd | None:
+        """`expected_end`, even if a broker has changed some of the files meanwhile."""
+        return self.evidence.above(self.log_end_offset, name=self.name, is_certain=self.root.is_clean)
 
     def _read_again(self) -> PartitionFiles:
         return PartitionFiles(self._directory, root=type(self.root)(self.root.path))
@@ -385,9 +401,7 @@ class PartitionFiles:
     def _cut_short(self, segment: Segment) -> Iterator[Defect]:
         """Yield the records missing at the end of an older segment's `.log`, according to its index."""
         # On an object store, this check costs a request for each segment.
-        if not self.trusts_index(segment) or is_remote(segment.path):
-            return
-        if segment.entry_behind(0, segment.size) is None:
+        if is_remote(segment.path) or segment.entry_behind(0, segment.size) is None or not self.trusts_index(segment):
             return
         walk = _native.HeaderWalk()
         with segment.open() as file, contextlib.suppress(CorruptRecordError, UnsupportedFormatError):
@@ -482,11 +496,3 @@ def header_walk(files: PartitionFiles) -> _native.HeaderWalk:
                 raise cut_batch(walk.end_position, end)
         walk.start_file()
     return walk
-
-
-def _expected_end(files: PartitionFiles) -> ExpectedEnd | None:
-    # A broker that stops writes the checkpoints before it releases the lock.
-    if files.root.is_locked:
-        return None
-    evidence, is_clean = files.evidence, files.root.is_clean
-    return evidence.above(files.log_end_offset, name=files.name, is_certain=is_clean)

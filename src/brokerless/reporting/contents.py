@@ -11,9 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
+
 from brokerless import _native
-from brokerless.checking.check import check_directories, check_log
+from brokerless.checking.check import check_directories, check_log, open_log
 from brokerless.io.chunking import in_shares
+from brokerless.state.producers import SCHEMA as PRODUCERS
+from brokerless.state.producers import as_table, entries_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from brokerless.checking.finding import Finding
     from brokerless.io.storage import File
     from brokerless.layout.log_dir_files import LogDirFiles
+    from brokerless.log.log import Log
     from brokerless.log.survey import Run
 
 # A damaged disk may have millions of findings. A page shows the first ones of the worst severity.
@@ -89,6 +94,8 @@ class Contents:
         by_partition: the number of all findings, by topic, partition and severity; with "damage" as severity, those
             of lost or wrong batches and records.
         notes: one sentence for each file that could not be read.
+        producers: the producers that reads of the logs would find, as `brokerless.producers` returns them.
+        offsets: the start and the end offset of each log that reads use, by path.
     """
 
     topics: dict[str, TopicContents] = field(default_factory=dict)
@@ -96,6 +103,8 @@ class Contents:
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
     by_partition: Counter[tuple[str, int, str]] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    producers: pa.Table = field(default_factory=PRODUCERS.empty_table)
+    offsets: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Count findings, and keep the first findings of each severity."""
@@ -140,6 +149,7 @@ def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: No
     """
     found = Contents()
     counted: defaultdict[str, dict[int, _Partition]] = defaultdict(dict)
+    producers: list[tuple[Log, pa.RecordBatch]] = []
     roots: dict[str, LogDirFiles] = {}
 
     def gone(path: str, error: FileNotFoundError) -> None:
@@ -149,9 +159,15 @@ def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: No
     for log, counts in pieces:
         count = counted[log.topic or ""].setdefault(log.partition or 0, _Partition()).count if counts else None
         try:
-            found.add(check_log(log, "deep", roots, count=count, gone=partial(gone, log.path), progress=progress))
+            listed = open_log(log, roots)
+            missing = partial(gone, log.path)
+            found.add(check_log(listed, log.config, "deep", count=count, gone=missing, progress=progress))
+            if counts:
+                found.offsets[log.path] = listed.log_start_offset, listed.log_end_offset
+                producers.append((listed, entries_of(listed)))
         except FileNotFoundError as error:
             gone(log.path, error)
+    found.producers = as_table(producers)
     found.topics = {topic: _of_partitions(partitions) for topic, partitions in counted.items()}
     return merged([found])
 
@@ -159,6 +175,7 @@ def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: No
 def merged(several: Iterable[Contents]) -> Contents:
     """Return the merged contents of several passes."""
     result = Contents()
+    producers: list[pa.Table] = []
     by_topic: defaultdict[str, list[TopicContents]] = defaultdict(list)
     for contents in several:
         for topic, of_topic in contents.topics.items():
@@ -167,7 +184,11 @@ def merged(several: Iterable[Contents]) -> Contents:
         result.kinds += contents.kinds
         result.by_partition += contents.by_partition
         result.notes += contents.notes
+        result.offsets |= contents.offsets
+        producers.append(contents.producers)
     result.topics = {topic: _merged(found) for topic, found in by_topic.items()}
+    if producers:
+        result.producers = pa.concat_tables(producers)
     result.findings = sorted(result.findings, key=_place)[:MAX_FINDINGS]
     return result
 

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from brokerless.io.clock import now_ms
+from brokerless.io.processes import Processes
 from brokerless.io.runner import Threads
 from brokerless.reporting.samples import MOST_RECORDS
 from brokerless.reporting.tables import compute
@@ -87,6 +88,7 @@ def report(
     *paths: str | os.PathLike[str],
     topics: Iterable[str] | None = None,
     samples: int = 0,
+    jobs: int = 1,
     progress: Progress = lambda _what, _done: None,
 ) -> ClusterReport:
     """Read log directories whole, and return their contents as one page and as tables.
@@ -103,11 +105,14 @@ def report(
         topics: only these topics, and the groups, producers and transactions as far as they concern these; None: all.
         samples: show this number of first and of latest records of each partition, up to 20, of at most 200
             partitions. Internal topics have no samples.
+        jobs: how many processes work at the same time. More than one saves time from hundreds of partitions on. A
+            script that asks for more needs `if __name__ == "__main__":`, because each process imports the script.
         progress: called with the progress of a step as text, and the number of tasks finished since the last call.
 
     Raises:
         FileNotFoundError: a path does not exist.
-        ValueError: a path is no log directory, a topic does not exist, or `samples` is below 0 or above 20.
+        ValueError: a path is no log directory, a topic does not exist, `jobs` is below 1, or `samples` is
+            below 0 or above 20.
         ModuleNotFoundError: Jinja or Matplotlib is not installed.
 
     >>> import brokerless as bl
@@ -117,8 +122,8 @@ def report(
     """
     check_installed()
     check_samples(samples)
-    with Threads() as threads:
-        numbers = compute(tuple(os.fspath(path) for path in paths), topics, threads, progress, samples=samples)
+    with Threads() if jobs == 1 else Processes(jobs) as runner:
+        numbers = compute(tuple(os.fspath(path) for path in paths), topics, runner, progress, samples=samples)
     return ClusterReport(numbers)
 
 

@@ -37,7 +37,6 @@ from brokerless.rewriting.estimate import estimate
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, logs_of
 from brokerless.state.offset_commits import SCHEMA as COMMITS
 from brokerless.state.offset_commits import Lags
-from brokerless.state.producers import producers_of
 from brokerless.state.transactions import SCHEMA as TRANSACTIONS
 from brokerless.state.transactions import current_transactions, open_of
 from brokerless.wording import current_face, worded_for
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from brokerless.io.runner import Progress, Runner
-    from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.log.segment import Segment
     from brokerless.reporting.coordinators import Coordinated
     from brokerless.wording import Face
@@ -235,11 +233,11 @@ def compute(
         policies = {log.topic or "": None if log.config is None else log.config.cleanup_policy for log in planned.logs}
         tables = _of_contents(found, replicas, logs, sizes, policies)
         tables["space"] = _space(tables["topics"], logs, steps)
-        tables["producers"], opened, ends = _producers(logs, steps)
-        tables["partitions"] = _partitions(found, replicas, logs, ends, {log.path: log.size for log in planned.logs})
+        tables["producers"] = _producers(found.producers)
+        tables["partitions"] = _partitions(found, replicas, logs, {log.path: log.size for log in planned.logs})
         tables["groups"], tables["lags"], tables["commits"] = _groups(paths, directories, wanted, steps)
         tables["samples"] = _samples(logs, samples, steps)
-        tables["transactions"] = _transactions(directories, wanted, opened)
+        tables["transactions"] = _transactions(directories, wanted, open_of(found.producers))
         elsewhere = sum(log.missing_offsets is not None for log in logs)
     nodes = {root.node_id for root in directories.roots if root.node_id is not None}
     clusters = {root.cluster_id for root in directories.roots if root.cluster_id is not None}
@@ -382,17 +380,16 @@ def _partitions(
     found: contents.Contents,
     replicas: list[Log],
     logs: list[Log],
-    ends: dict[str, tuple[int, int]],
     sizes: dict[str, int],
 ) -> pa.Table:
-    """Return a row for each partition, with the start and end offsets and the sizes of its log, which are by path."""
+    """Return a row for each partition; `sizes` are those of logs, by path."""
     counts = Counter((log.topic or "", log.partition or 0) for log in replicas)
     rows = []
     for log in logs:
         topic, partition = log.topic or "", log.partition or 0
         of_topic = found.topics.get(topic, contents.TopicContents())
         facts = of_topic.partitions.get(partition)
-        start, end = ends.get(log.path, (None, None))
+        start, end = found.offsets.get(log.path, (None, None))
         sketch = of_topic.keys.get(partition)
         rows.append(
             {
@@ -430,12 +427,10 @@ def _samples_in(number: int, paths: Sequence[str]) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def _producers(logs: list[Log], steps: _Steps) -> tuple[pa.Table, list[dict[str, Any]], dict[str, tuple[int, int]]]:
-    """Return the table, the open transactions of the logs, and the start and end offset of each log, by path."""
-    shares = in_shares([log.path for log in logs], lambda _: 1, _PARTITIONS_A_CALL)
-    found = steps.run("reading producers", shares, _producers_in)
-    table = pa.concat_tables([_EMPTY_PRODUCERS, *(producers for producers, _, _ in found)])
-    by_producer = table.group_by(["topic", "producer_id"]).aggregate(
+def _producers(found: pa.Table) -> pa.Table:
+    times: Any = found["last_time"].cast(pa.int64())
+    found = found.set_column(found.schema.get_field_index("last_time"), "last_time", times)
+    by_producer = found.group_by(["topic", "producer_id"]).aggregate(
         [("coordinator_epoch", "max"), ("transaction_start_offset", "count"), ("last_time", "max")]
     )
     rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -453,35 +448,7 @@ def _producers(logs: list[Log], steps: _Steps) -> tuple[pa.Table, list[dict[str,
         }
         for topic, found in sorted(rows.items())
     ]
-    ends = {path: ends for _, _, some in found for path, ends in some.items()}
-    return _table("producers", summed), [one for _, opened, _ in found for one in opened], ends
-
-
-_PRODUCERS = schema(
-    topic=pa.string(),
-    producer_id=pa.int64(),
-    coordinator_epoch=pa.int32(),
-    transaction_start_offset=pa.int64(),
-    last_time=pa.int64(),
-)
-_EMPTY_PRODUCERS = _PRODUCERS.empty_table()
-
-
-def _producers_in(paths: Sequence[str]) -> tuple[pa.Table, list[dict[str, Any]], dict[str, tuple[int, int]]]:
-    found: list[pa.RecordBatch] = []
-    opened: list[dict[str, Any]] = []
-    ends: dict[str, tuple[int, int]] = {}
-    # Logs of a directory share its checkpoints, which have a line for each partition.
-    roots: dict[str, LogDirFiles] = {}
-    for path in paths:
-        with _vanishing(path):
-            log = Log(path)
-            log = Log(path, root=roots.setdefault(log.root.path, log.root))
-            producers = producers_of(log)
-            found.append(producers.select(_PRODUCERS.names))
-            opened += open_of(producers)
-            ends[path] = log.log_start_offset, log.log_end_offset
-    return pa.Table.from_batches(found).cast(_PRODUCERS) if found else _EMPTY_PRODUCERS, opened, ends
+    return _table("producers", summed)
 
 
 @contextmanager

@@ -81,11 +81,16 @@ def producers(
         raise ValueError("as_of and as_of_offset both give a point: give one of them")
     until = None if as_of is None else to_ms("as_of", as_of)
     logs = known_logs(LogDirs(*paths), topics, partitions)
-    return pa.Table.from_batches([producers_of(log, as_of=until, as_of_offset=as_of_offset) for log in logs], SCHEMA)
+    return as_table((log, entries_of(log, as_of=until, as_of_offset=as_of_offset)) for log in logs)
 
 
-def producers_of(log: Log, *, as_of: int | None = None, as_of_offset: int | None = None) -> pa.RecordBatch:
-    """Return the producers of one partition, with the schema `SCHEMA`. Warnings describe the gaps.
+def producers_of(log: Log, *, as_of: int | None = None, as_of_offset: int | None = None) -> pa.Table:
+    """Return the producers of one partition, with the schema `SCHEMA`. For the arguments see `entries_of`."""
+    return as_table([(log, entries_of(log, as_of=as_of, as_of_offset=as_of_offset))])
+
+
+def entries_of(log: Log, *, as_of: int | None = None, as_of_offset: int | None = None) -> pa.RecordBatch:
+    """Return the entries of the producers of one partition, for `as_table`. Warnings describe the gaps.
 
     Args:
         log: the partition.
@@ -94,28 +99,37 @@ def producers_of(log: Log, *, as_of: int | None = None, as_of_offset: int | None
     """
     try:
         end = as_of_offset if as_of is None else _end_at(log, as_of)
-        found = _state(log, log.log_end_offset if end is None else min(end, log.log_end_offset)).entries()
+        return _state(log, log.log_end_offset if end is None else min(end, log.log_end_offset)).entries()
     except _UnknownError as error:
         note(f"the producers of {log.name} are not known: {error}")
-        found = _native.Producers().entries()
-    count = found.num_rows
-    columns: list[pa.Array[Any]] = [
-        pa.repeat(pa.scalar(log.topic, pa.string()), count),
-        pa.repeat(pa.scalar(log.partition, pa.int32()), count),
-        found["producer_id"],
-        found["producer_epoch"],
-        _known(found["last_sequence"]),
-        _known(found["last_offset"]),
-        _known(found["timestamp"]).cast(TIME),
-        _known(found["coordinator_epoch"]),
-        _known(found["current_txn_first_offset"]),
+        return _native.Producers().entries()
+
+
+def as_table(found: Iterable[tuple[Log, pa.RecordBatch]]) -> pa.Table:
+    """Return the entries of partitions, as `entries_of` returned them, as one table with the schema `SCHEMA`."""
+    logs = [*found]
+    if not logs:
+        return SCHEMA.empty_table()
+    topics: list[pa.Array[Any]] = [pa.repeat(pa.scalar(log.topic, pa.string()), one.num_rows) for log, one in logs]
+    numbers: list[pa.Array[Any]] = [pa.repeat(pa.scalar(log.partition, pa.int32()), one.num_rows) for log, one in logs]
+    entries = pa.Table.from_batches([one for _, one in logs])
+    columns: list[Any] = [
+        pa.chunked_array(topics),
+        pa.chunked_array(numbers),
+        entries["producer_id"],
+        entries["producer_epoch"],
+        _known(entries["last_sequence"]),
+        _known(entries["last_offset"]),
+        _known(entries["timestamp"]).cast(TIME),
+        _known(entries["coordinator_epoch"]),
+        _known(entries["current_txn_first_offset"]),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    return pa.table(columns, schema=SCHEMA)
 
 
-def _known(column: pa.Array[Any]) -> pa.Array[Any]:
+def _known(column: Any) -> Any:  # noqa: ANN401 - a column
     """Return the column with null in place of -1."""
-    known: pa.Array[Any] = pc.if_else(pc.less(column, pa.scalar(0, column.type)), pa.scalar(None, column.type), column)
+    known: Any = pc.if_else(pc.less(column, pa.scalar(0, column.type)), pa.scalar(None, column.type), column)
     return known
 
 

@@ -435,7 +435,7 @@ def open_in(log: Log) -> list[dict[str, Any]]:
     return open_of(producers_of(log))
 
 
-def open_of(found: pa.RecordBatch) -> list[dict[str, Any]]:
+def open_of(found: pa.Table) -> list[dict[str, Any]]:
     """Return the open transactions of producers, which `producers_of` found, as `open_in` does."""
     found = found.filter(pc.is_valid(found["transaction_start_offset"]))
     # In ms, because Python cannot represent some times as dates.

@@ -262,7 +262,7 @@ def test_a_group_with_hostile_offsets(tmp_path):
     assert 0 <= found["g"] < 1 << 62
 
 
-@pytest.mark.parametrize("step", ["reading logs", "measuring codecs", "reading producers", "reading groups"])
+@pytest.mark.parametrize("step", ["reading logs", "measuring codecs", "reading groups"])
 def test_what_a_running_broker_deletes_is_a_note(tmp_path, step):
     for topic in ("t", "u"):
         write_segment(tmp_path / f"{topic}-0", 0, [batch(0, [b"v"], producer_id=7, base_sequence=0)])
@@ -286,3 +286,15 @@ def test_markers_are_in_no_form_and_save_nothing(tmp_path):
     rows = tables(tmp_path)["space"].to_pylist()
     (as_now,) = [row for row in rows if row["batch_size"] is None and row["compression"] == "none"]
     assert as_now["bytes_per_record"] == as_now["bytes_per_record_now"] == len(batches[0])
+
+
+def test_several_processes_find_what_one_finds(tmp_path):
+    for topic in ("t", "u"):
+        segment = write_segment(tmp_path / f"{topic}-0", 0, [batch(0, [b"v"], producer_id=7, base_sequence=0)] * 3)
+    damage.flip_bit(segment, 100)
+    write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(0))])
+    alone, several = (bl.report(tmp_path, jobs=jobs) for jobs in (1, 2))
+    assert several.notes == alone.notes
+    assert several.tables == alone.tables
+    with pytest.raises(ValueError, match="jobs"):
+        bl.report(tmp_path, jobs=0)

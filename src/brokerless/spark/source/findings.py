@@ -67,4 +67,4 @@ def _findings(task: Task[Work], options: Options) -> Iterator[Finding]:
         elif isinstance(work, check.DirectoriesToCheck):
             yield from check.check_directories(work)
         else:
-            yield from check.check_log(work, level, roots)
+            yield from check.check_log(check.open_log(work, roots), work.config, level)

@@ -108,7 +108,7 @@ class StateView:
             return cluster(*task.work, as_of=as_of).table(self.name.removeprefix(_CLUSTER)).to_batches()
         logs = [Log(path) for path in task.work]
         if self.name == "producers":
-            return (producers.producers_of(log, as_of=as_of) for log in logs)
+            return (batch for log in logs for batch in producers.producers_of(log, as_of=as_of).to_batches())
         directories = LogDirs(*options.paths)
         if self.name == "commits":
             lags = offset_commits.Lags(directories, as_of)
