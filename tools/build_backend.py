@@ -1,6 +1,6 @@
 """How pip builds brokerless (PEP 517, PEP 660): `native.py` compiles the extension, `jar.py` the jar for Spark.
 
-maturin makes the metadata and the source distribution.
+maturin makes the metadata and the source distribution, and `published_readme.py` adapts the README in them to PyPI.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import jar
+import maturin
 import native
 from kept import ROOT
-from maturin import (
-    build_sdist,
-    get_requires_for_build_sdist,
-    prepare_metadata_for_build_editable,
-    prepare_metadata_for_build_wheel,
-)
+from maturin import get_requires_for_build_sdist
+from published_readme import publish_metadata, publish_sdist
 from wheel.wheelfile import WheelFile
 
 __all__ = [
@@ -61,6 +58,23 @@ def _check_compiler() -> None:
     """Stop with one line if there is no compiler. maturin's own hooks would look for a way to install one."""
     if obstacle := native.missing():
         sys.exit(obstacle)
+
+
+def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
+    """Build the source distribution."""
+    name: str = maturin.build_sdist(sdist_directory)
+    publish_sdist(Path(sdist_directory) / name)
+    return name
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: object = None) -> str:
+    """Write the metadata of a wheel; return the name of their directory."""
+    name: str = maturin.prepare_metadata_for_build_wheel(metadata_directory)
+    publish_metadata(Path(metadata_directory) / name / "METADATA")
+    return name
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def build_wheel(wheel_directory: str, config_settings: object = None, metadata_directory: str | None = None) -> str:

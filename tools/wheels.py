@@ -21,6 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from kept import ROOT
+from published_readme import publish_sdist, published, tagged_version
 
 GLIBC = "2.17"
 LARGEST = 15 << 20
@@ -65,6 +66,7 @@ def unpacked(output: Path, directory: Path) -> Path:
     """Make the source distribution, and unpack it."""
     run("maturin", "sdist", "--out", output)
     (path,) = output.glob("*.tar.gz")
+    publish_sdist(path)
     with tarfile.open(path) as archive:
         archive.extractall(directory, filter="data")
     return directory / path.name.removesuffix(".tar.gz")
@@ -95,7 +97,12 @@ def jar(sources: Path, libraries: Path) -> None:
 
 
 def wheel(sources: Path, target: str, output: Path) -> None:
-    """Build the wheel; maturin checks that it needs nothing that its platform tag does not promise."""
+    """Build the wheel, with the README as PyPI shows it.
+
+    maturin checks that it needs nothing that its platform tag does not promise.
+    """
+    readme = sources / "README.md"
+    readme.write_text(published(readme.read_text(), tagged_version()))
     portable = ["--zig", f"--compatibility=manylinux_{GLIBC.replace('.', '_')}"] if is_linux(target) else []
     run(
         "maturin",

@@ -41,6 +41,13 @@ def test_typing_and_metadata():
     assert {"spark", "s3", "report"} <= set(metadata.get_all("Provides-Extra"))
 
 
+def test_the_description_has_no_path_that_pypi_cannot_follow():
+    description = distribution("brokerless").metadata.get_payload()
+    targets = re.findall(r"\]\(([^)\s]+)\)", description)
+    assert targets
+    assert [target for target in targets if not target.startswith("https://")] == []
+
+
 def test_the_bill_of_materials_names_every_crate():
     if "manylinux" not in (distribution("brokerless").read_text("WHEEL") or ""):
         pytest.skip("only a wheel that is published has one")

@@ -72,7 +72,7 @@ pub use read::segment_check::{
 pub use read::segment_timestamp_search::{TimestampMatch, TimestampQuery, find_timestamp};
 pub use read::soundness::{BatchRange, Rising, Soundness};
 pub use read::split_reader::{DecodeOptions, SegmentFiles, Split, SplitReader, Step};
-pub use read::survey::{Part, Survey, SurveyedSegment};
+pub use read::survey::{Part, Survey, SurveyedSegment, cut_batch};
 pub use read::survey_reader::{RowsOrDefect, SurveyReader};
 pub use read::transactions::{EndOfTransaction, Transactions, end_of_transaction};
 pub use rewrite::compact::{

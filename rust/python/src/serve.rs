@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use brokerless_serve::{
-    Aborted, Bytes, Commit, Directory, FileStamp, KnownGroup, Limits, Options, Partition,
+    Aborted, Bytes, Commit, Damage, Directory, FileStamp, KnownGroup, Limits, Options, Partition,
     PartitionLookup, RecordView, Refusal, ResponseError, TimedOffset, Tls, Topic, Topics, Uuid,
 };
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+
+use crate::base::error::exception;
 
 /// A running server.
 #[pyclass(module = "brokerless._native")]
@@ -119,14 +121,26 @@ impl Answers {
                     .name()
                     .map(|name| name.to_string())
                     .unwrap_or_default();
+                // The error names the place, so the directory reports it in its own words.
+                let is_damage = matches!(
+                    kind.as_str(),
+                    "CorruptRecordError" | "UnsupportedFormatError"
+                );
+                let is_reported = is_damage
+                    && (self.directory.bind(py))
+                        .call_method1("damaged", (error.value(py),))
+                        .is_ok();
                 let refused = match kind.as_str() {
-                    "CorruptRecordError" => ResponseError::CorruptMessage,
+                    _ if is_damage => ResponseError::CorruptMessage,
                     // The topic has disappeared since it was listed.
                     "KeyError" => ResponseError::UnknownTopicOrPartition,
                     _ if error.is_instance_of::<PyOSError>(py) => ResponseError::KafkaStorageError,
                     _ => ResponseError::UnknownServerError,
                 };
-                Refusal::new(refused, error.to_string())
+                Refusal {
+                    is_reported,
+                    ..Refusal::new(refused, error.to_string())
+                }
             })
         })
     }
@@ -315,6 +329,15 @@ impl Directory for Answers {
     fn problem(&self, text: &str) {
         // It only informs the user.
         let _ = self.ask(|directory| directory.call_method1("problem", (text,)).map(drop));
+    }
+
+    fn damaged(&self, damage: &Damage) {
+        // It only informs the user.
+        let _ = self.ask(|directory| {
+            let error = exception(damage.error.clone());
+            let arguments = (error.value(directory.py()), damage.path.as_str());
+            directory.call_method1("damaged", arguments).map(drop)
+        });
     }
 
     fn refused(&self, topic: &str) {

@@ -23,7 +23,7 @@ mod protocol;
 
 pub use base::counters::Count;
 pub use base::directory::{
-    Aborted, Commit, Directory, FileStamp, KnownGroup, Partition, PartitionLookup, Refusal,
+    Aborted, Commit, Damage, Directory, FileStamp, KnownGroup, Partition, PartitionLookup, Refusal,
     TimedOffset, Topic, Topics,
 };
 pub use base::options::{Limits, Options, RecordView, Tls};

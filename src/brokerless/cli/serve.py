@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import threading
-from typing import Any
+import itertools
+import logging
+import time
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.exit_codes import exit_line
+from brokerless.cli.exit_codes import DAMAGE, exit_line
 from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_from, long_from, moment, size
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# The logs whose ends are looked at when the server starts. Each look opens files, and clients are waiting.
+_MOST_LOOKED_AT = 1000
+# In seconds. A signal just before a wait is only seen after it.
+_WAIT = 0.5
 
 
-@click.command(short_help="Serve directories to any Kafka client.", epilog=exit_line(done=None))
+@click.command(
+    short_help="Serve directories to any Kafka client.",
+    epilog=exit_line(done=None, damage="a client met damage, or damage hides what to serve"),
+)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=existing_path)
 @click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True, help="Where to listen.")
 @click.option(
@@ -114,6 +128,9 @@ def serve(
     directories. A group resumes at its offsets in the directory's __consumer_offsets. The directories are only read: a
     client that would write, create or delete gets an error.
 
+    Damage that a client meets is named on stderr, once for each place. When it is interrupted, the server then exits
+    with 1.
+
     \b
     brokerless serve /backup/data
     kafka-console-consumer.sh --bootstrap-server 127.0.0.1:9092 --topic orders --from-beginning
@@ -132,7 +149,8 @@ def serve(
         magic=None if magic is None else 2,
         **options,
     )
-    with server as address:
+    messages = _Messages()
+    with messages.shown(), server as address:
         terminal.say(f"serving {', '.join(paths)} at {address}", err=True)
         if not _is_loopback(host) and users is None:
             terminal.say(
@@ -141,7 +159,67 @@ def serve(
             )
         if not _is_loopback(host) and not tls:
             terminal.say(f"warning: what {address} sends is not encrypted (--tls)", err=True)
-        threading.Event().wait()
+        try:
+            _warn_of_damage(paths, topics)
+            while True:
+                time.sleep(_WAIT)
+        except KeyboardInterrupt:
+            if not messages.has_damage:
+                raise
+            terminal.say_next("check", paths, *(word for topic in topics for word in ("--topic", topic)))
+            raise SystemExit(DAMAGE) from None
+
+
+class _Messages(logging.Handler):
+    """The messages of the server on stderr: damage that a client has met, and other reasons for an error.
+
+    Attributes:
+        has_damage: whether a client has met damage.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_damage = False
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show the messages while the `with` block runs."""
+        logger = logging.getLogger("brokerless.serve")
+        logger.addHandler(self)
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        is_damage = record.levelno >= logging.ERROR
+        self.has_damage |= is_damage
+        # A closed stderr stops no server.
+        with contextlib.suppress(OSError):
+            terminal.say(f"{'damaged' if is_damage else 'warning'}: {record.getMessage()}", err=True)
+
+
+def _warn_of_damage(paths: tuple[str, ...], topics: tuple[str, ...]) -> None:
+    """Warn of damage that the small files and the ends of the logs show. Segments are not read."""
+    from brokerless.io.remote import is_remote
+    from brokerless.log_dir.log_dirs import LogDirs
+    from brokerless.notes import collected
+
+    local = [path for path in paths if not is_remote(path)]
+    warned = False
+    with contextlib.suppress(CorruptRecordError, UnsupportedFormatError, OSError, ValueError), collected():
+        logs = LogDirs(*local).logs(topics or None) if local else ()
+        for log in itertools.islice(logs, _MOST_LOOKED_AT):
+            try:
+                damage = [log.files.lost_before, log.files.damage_at_end]
+                found = [f"{log.name}: {defect}" for defect in damage if defect is not None]
+            except (CorruptRecordError, UnsupportedFormatError) as error:
+                found = [f"{log.name}: {str(error).splitlines()[0]}"]
+            for text in found:
+                terminal.say(f"warning: {text}", err=True)
+                warned = True
+    if warned:
+        terminal.say_next("check", local)
 
 
 def _allow_open_files() -> None:

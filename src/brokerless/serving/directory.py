@@ -25,12 +25,13 @@ from brokerless.log.offsets_for_times import answer, first_record_at
 from brokerless.log.partition_files import PartitionFiles
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.notes import collected
-from brokerless.wording import option, printable
+from brokerless.wording import current_face, option, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from brokerless.arguments import Time
+    from brokerless.errors import UnsupportedFormatError
     from brokerless.layout.checkpoints import LeaderEpoch
 
 
@@ -94,7 +95,9 @@ class ServedDirectory:
             self._logs = _by_partition(found.logs(self._wanted))
         self._numbers = _by_topic(self._logs)
         self._number = 0
-        self._told: set[str] = set()
+        self._told: set[str | tuple[str, int]] = set()
+        # The threads of the server call this object, so they have no interface of their own.
+        self._face = current_face()
         self._lock, self._listing = threading.Lock(), threading.Lock()
         if end_offset is not None:
             check_number("end_offset", end_offset, 0)
@@ -130,7 +133,7 @@ class ServedDirectory:
         if number == known:
             return None
         return number, [
-            (topic, _id(logs[topic, numbers[0]]), numbers, file_names.is_internal(topic))
+            (topic, self._id(logs[topic, numbers[0]]), numbers, file_names.is_internal(topic))
             for topic, numbers in numbers_of.items()
             if topic != file_names.METADATA_TOPIC
         ]
@@ -226,7 +229,7 @@ class ServedDirectory:
             start = log.local_log_start_offset
             # As on a broker, a transaction that began before the log start counts from there on.
             offsets = start, end, max(start, self._stable_end(log, end))
-            epochs = [(one.epoch, one.start_offset) for one in _epochs(log)]
+            epochs = [(one.epoch, one.start_offset) for one in self._epochs_of(log)]
             if self._has_end:
                 # As in a log that was truncated there: no client learns of a later leader.
                 epochs = [one for one in epochs if one[1] < end]
@@ -295,7 +298,7 @@ class ServedDirectory:
                 log = logs.get((topic, partition))
                 # Finding the end of a partition takes time, so its last epoch is unknown until the partition is
                 # requested.
-                epochs = [] if log is None or self._has_end or is_remote(log.path) else _epochs(log)
+                epochs = [] if log is None or self._has_end or is_remote(log.path) else self._epochs_of(log)
                 epoch = known[topic, partition] = epochs[-1].epoch if epochs else -1
             found.append(epoch)
         return found
@@ -369,12 +372,44 @@ class ServedDirectory:
 
     def problem(self, text: str) -> None:
         """Log a warning about unreadable content, once for each message. Clients get an error without these details."""
-        with self._lock:
-            is_new = text not in self._told and len(self._told) < _MOST_TOLD
-            if is_new:
-                self._told.add(text)
-        if is_new:
+        if self._is_new(text):
             _LOGGER.warning("%s", printable(text))
+
+    def damaged(self, error: CorruptRecordError | UnsupportedFormatError, path: str | None = None) -> None:
+        """Log damage that a client has met, once for each place, as an error: what is wrong, where, and the cure.
+
+        Args:
+            error: the damage, as a read would raise it.
+            path: the file; None if the error has it.
+        """
+        error.path = error.path or path
+        error.face = self._face
+        text = str(error).replace("\nhint: ", "; hint: ")
+        if self._is_new(text if error.path is None or error.position is None else (error.path, error.position)):
+            _LOGGER.error("%s", printable(text))
+
+    def _is_new(self, told: str | tuple[str, int]) -> bool:
+        """Return whether this was not logged before. Hostile files may cause any number of messages."""
+        with self._lock:
+            is_new = told not in self._told and len(self._told) < _MOST_TOLD
+            if is_new:
+                self._told.add(told)
+        return is_new
+
+    def _epochs_of(self, log: Log) -> list[LeaderEpoch]:
+        try:
+            return log.leader_epochs
+        except CorruptRecordError as error:
+            self.damaged(error)
+            return []
+
+    def _id(self, log: Log) -> bytes | None:
+        try:
+            text = log.topic_id
+        except CorruptRecordError as error:
+            self.damaged(error)
+            return None
+        return None if text is None else base64.urlsafe_b64decode(f"{text}==")
 
     def refused(self, topic: str) -> None:
         """Log a warning about a client that tried to produce, once for each topic. Some clients show no reason.
@@ -446,14 +481,6 @@ def _by_topic(logs: dict[tuple[str, int], Log]) -> dict[str, list[int]]:
     return found
 
 
-def _id(log: Log) -> bytes | None:
-    try:
-        text = log.topic_id
-    except CorruptRecordError:
-        return None
-    return None if text is None else base64.urlsafe_b64decode(f"{text}==")
-
-
 class _Root(LogDirFiles):
     """The files of a log directory itself at one time.
 
@@ -485,13 +512,6 @@ def _status(path: str) -> _Status:
     except OSError:
         return path, -1, -1
     return path, status.st_mtime_ns, status.st_size
-
-
-def _epochs(log: Log) -> list[LeaderEpoch]:
-    try:
-        return log.leader_epochs
-    except CorruptRecordError:
-        return []
 
 
 def _aborted(log: Log) -> list[tuple[int, int, int]]:

@@ -51,7 +51,7 @@ def test_verbs_and_flags(text):
     typed = re.findall(r"^\s*brokerless .*", code, flags=re.MULTILINE)
     for line in typed + re.findall(r"`brokerless .*?`", text):
         command, words = cli, line.strip(" `").split()[1:]
-        while isinstance(command, click.Group) and words and words[0] != "VERB" and not words[0].startswith(("<", ".", "-")):
+        while isinstance(command, click.Group) and words and words[0] != "VERB" and words[0][0] not in "<.-":
             assert words[0] in command.commands, line
             command = command.commands[words.pop(0)]
         flags = {"--help", *(flag for parameter in command.params for flag in parameter.opts)}

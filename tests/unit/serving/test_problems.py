@@ -1,11 +1,20 @@
-"""A client learns only that the server failed. A warning names the damage to the user."""
+"""A client learns only that the server failed. The server's log names the damage to the user."""
 
+import asyncio
 import os
+import re
+import signal
 import socket
 import struct
 
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
 import brokerless as bl
+from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from support.log_files import NOW, batch
+from support.served import Process
 
 CORRUPT_MESSAGE = 2
 
@@ -47,8 +56,7 @@ def test_damage_that_a_client_meets_is_told_once(tmp_path, caplog):
         for _ in range(2):
             assert error_of(address, 2) == CORRUPT_MESSAGE
     (told,) = [record.getMessage() for record in caplog.records if record.name == "brokerless.serve"]
-    assert told.startswith("t-0: ")
-    assert "99" in told
+    assert told.startswith(f"magic 99 is not 0, 1 or 2 at {segment}:{size} ")
 
 
 def test_a_segment_that_is_cut_is_an_error_and_told_and_no_client_is_disconnected(tmp_path, caplog):
@@ -66,5 +74,111 @@ def test_a_segment_that_is_cut_is_an_error_and_told_and_no_client_is_disconnecte
         # Its file is as it is: nobody meets a promise of the time before.
         assert error_of(address, 0) == 0
         assert error_of(address, 1) == 0
-    (told,) = [record.getMessage() for record in caplog.records if record.name == "brokerless.serve"]
+    told, damage = [record.getMessage() for record in caplog.records if record.name == "brokerless.serve"]
     assert told.startswith(f"t-0: {first.name} was cut while it was served: it has ")
+    assert damage.startswith(f"record batch is cut at {first}:0: ")
+
+
+def damaged_directory(path, damage):
+    """Create a topic `t` of three segments with two batches each, and damage the second batch; return its place."""
+    with bl.create_log_dir(path) as log_dir:
+        log_dir.create_topic("t", segment_bytes=1 << 20)
+        log = log_dir.log("t", 0)
+        for _ in range(3):
+            for _ in range(2):
+                log.append(batch(0, [b"v" * 100], timestamp=NOW))
+            log.roll()
+    segment = path / "t-0" / f"{0:020}.log"
+    content = bytearray(segment.read_bytes())
+    second = len(content) // 2
+    content[second + damage[0]] ^= damage[1]
+    segment.write_bytes(content)
+    return segment, second
+
+
+def read_by_client(address):
+    """Return the offsets that a client of t-0 gets, and the name of the error that ends the read."""
+
+    async def read():
+        consumer = AIOKafkaConsumer(bootstrap_servers=address, auto_offset_reset="earliest")
+        consumer.assign([TopicPartition("t", 0)])
+        await consumer.start()
+        offsets = []
+        try:
+            while True:
+                offsets.append((await asyncio.wait_for(consumer.getone(), 1.5)).offset)
+        except (TimeoutError, KafkaError) as error:
+            return offsets, type(error).__name__
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(read())
+
+
+# The byte of the batch to change, by which bits; and what a client sees.
+DAMAGES = {
+    "a wrong checksum": ((100, 0xFF), ([0], "CorruptRecordException")),
+    "a length beyond the end of the file": ((8, 0x40), ([0, 2, 3, 4, 5], "TimeoutError")),
+    "a length below the smallest": ((8, 0x80), ([0], "CorruptRecordException")),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_told_in_the_words_of_a_read(tmp_path, caplog, name):
+    """Batches are sent as stored, so that a client may fail, or skip records, without an error of the server."""
+    damage, seen = DAMAGES[name]
+    segment, second = damaged_directory(tmp_path / "data", damage)
+    with pytest.raises((CorruptRecordError, UnsupportedFormatError)) as raised:
+        bl.Log(tmp_path / "data" / "t-0").to_table()
+    with bl.serve(tmp_path / "data") as address:
+        assert read_by_client(address) == seen
+        read_by_client(address)
+    (told,) = [record for record in caplog.records if record.name == "brokerless.serve"]
+    assert (told.levelname, told.getMessage()) == ("ERROR", str(raised.value).replace("\nhint: ", "; hint: "))
+    assert f"{segment}:{second}" in told.getMessage()
+
+
+def test_sound_logs_are_not_told(tmp_path, caplog):
+    """The check meets batches that a response cuts off, and batches larger than its own reads."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", segment_bytes=1 << 20)
+        log = log_dir.log("t", 0)
+        for size in (1, 70_000, 300_000, 1, 600_000):
+            log.append(batch(0, [os.urandom(size)], timestamp=NOW))
+    with bl.serve(tmp_path / "data") as address:
+        for offset in range(5):
+            assert error_of(address, offset) == 0
+        assert read_by_client(address) == ([0, 1, 2, 3, 4], "TimeoutError")
+    assert [record for record in caplog.records if record.name == "brokerless.serve"] == []
+
+
+def test_the_command_ends_with_1_after_a_client_has_met_damage(tmp_path):
+    segment, second = damaged_directory(tmp_path / "data", DAMAGES["a wrong checksum"][0])
+    with Process(tmp_path / "data") as server:
+        assert read_by_client("{}:{}".format(*server.address)) == ([0], "CorruptRecordException")
+        server.process.send_signal(signal.SIGTERM)
+        told, following = server.process.stderr.read().splitlines()
+        assert server.process.wait() == 1
+    assert re.match(rf"damaged: record batch crc mismatch at {segment}:{second} \(base_offset 1\): stored ", told)
+    assert "--on-corrupt skip" in told
+    assert following == f"next: brokerless check {tmp_path / 'data'}"
+
+
+def test_damage_at_the_end_of_a_log_is_told_at_the_start(tmp_path):
+    """A client that reads an undamaged topic would not meet it."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0)
+        for _ in range(3):
+            log.append(batch(0, [b"v" * 100], timestamp=NOW))
+    segment = tmp_path / "data" / "t-0" / f"{0:020}.log"
+    content = bytearray(segment.read_bytes())
+    last = len(content) * 2 // 3
+    content[-10] ^= 0xFF
+    segment.write_bytes(content)
+    with Process(tmp_path / "data") as server:
+        told, following = server.process.stderr.readline(), server.process.stderr.readline()
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait() == 130, "no client has met it"
+    assert told.startswith(f"warning: t-0: lost: all from offset 2 on at {segment}:{last}: record batch crc mismatch")
+    assert following == f"next: brokerless check {tmp_path / 'data'}\n"

@@ -551,7 +551,7 @@ fn defect<F: ReadAt>(checked: FileResult<(), F>) -> FileResult<Option<Error>, F>
 }
 
 /// The error for a batch that the end of its file cuts off.
-pub(crate) fn cut_batch(position: u64, end: u64) -> Error {
+pub fn cut_batch(position: u64, end: u64) -> Error {
     Error::corrupt(format!(
         "record batch is cut: {} bytes are left of it",
         i128::from(end) - i128::from(position)

@@ -51,6 +51,9 @@ pub trait Directory: Send + Sync + 'static {
     /// Reports content that cannot be read.
     fn problem(&self, _text: &str) {}
 
+    /// Reports damage that a client has met.
+    fn damaged(&self, _damage: &Damage) {}
+
     /// Reports that a client tried to produce to a topic; "" if its request names no topic.
     fn refused(&self, _topic: &str) {}
 
@@ -239,7 +242,28 @@ pub struct Refusal {
     /// The reason, for the log of the server. It contains no text from a client, because such a text may be long and
     /// repeated for each partition.
     pub message: Cow<'static, str>,
+    /// The place of the damage that is the reason, if it is known.
+    pub damage: Option<Box<Damage>>,
+    /// True if the directory itself has reported the reason.
+    pub is_reported: bool,
 }
+
+/// Damage at one place of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub path: String,
+    /// The defect, with its position.
+    pub error: brokerless_core::Error,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path, self.error)
+    }
+}
+
+impl std::error::Error for Damage {}
 
 impl From<io::Error> for Refusal {
     /// The refusal for a file that cannot be read.
@@ -248,7 +272,10 @@ impl From<io::Error> for Refusal {
             io::ErrorKind::InvalidData => ResponseError::CorruptMessage,
             _ => ResponseError::KafkaStorageError,
         };
-        Self::new(kind, error.to_string())
+        let mut refusal = Self::new(kind, error.to_string());
+        let damage = error.into_inner().map(|inner| inner.downcast::<Damage>());
+        refusal.damage = damage.and_then(Result::ok);
+        refusal
     }
 }
 
@@ -258,6 +285,8 @@ impl Refusal {
         Self {
             error,
             message: message.into(),
+            damage: None,
+            is_reported: false,
         }
     }
 

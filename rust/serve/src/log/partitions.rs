@@ -75,8 +75,14 @@ impl Partitions {
                 | ResponseError::KafkaStorageError
                 | ResponseError::UnknownServerError
         ) {
-            let text = format!("{topic}-{partition}: {}", refusal.message);
-            self.directory.problem(&text);
+            match &refusal.damage {
+                Some(damage) => self.directory.damaged(damage),
+                None if refusal.is_reported => {}
+                None => {
+                    let text = format!("{topic}-{partition}: {}", refusal.message);
+                    self.directory.problem(&text);
+                }
+            }
             let known = lock(&self.known).remove(&(topic.to_owned(), partition));
             if let Some(known) = known {
                 lock(&self.open).retain(|one| !Arc::ptr_eq(&one.partition, &known.partition));

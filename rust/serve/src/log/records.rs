@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crate::base::directory::Partition;
 use crate::base::memory::Memory;
 use crate::base::options::RecordView;
+use crate::log::check::{Held, check};
 use crate::log::segment::Segment;
 use crate::log::segment_file::{SegmentFile, invalid};
 use crate::protocol::wire::{FileRange, Part};
@@ -87,6 +88,7 @@ impl RecordView {
 
 fn as_they_lie(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Result<Option<Sent>> {
     if let SegmentFile::Local(file) = &segment.file {
+        check(segment, &**file, range.position, range.length, memory)?;
         let part = Part::File(FileRange {
             file: Arc::clone(file),
             position: range.position,
@@ -103,7 +105,15 @@ fn as_they_lie(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Res
         return Ok(None);
     }
     let bytes = segment.file.read(range.position, bounded(length)?)?;
-    let end = range.position + bytes.len() as u64;
+    let size = bytes.len() as u64;
+    check(
+        segment,
+        &Held(&bytes, range.position),
+        range.position,
+        size,
+        memory,
+    )?;
+    let end = range.position + size;
     Ok(Some(Sent {
         parts: vec![Part::Held(bytes, share)],
         end,
@@ -113,7 +123,7 @@ fn as_they_lie(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Res
 fn bounded(length: u64) -> io::Result<usize> {
     match usize::try_from(length) {
         Ok(size) if length <= MOST => Ok(size),
-        _ => Err(invalid(format!(
+        _ => Err(invalid(&format!(
             "a batch has {length} bytes, but this process can send at most {MOST}"
         ))),
     }
@@ -188,7 +198,15 @@ fn converted(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Resul
         return Ok(None);
     }
     let bytes = segment.file.read(range.position, length)?;
-    let (bytes, taken) = as_v2(&bytes, range.position)?;
+    let size = bytes.len() as u64;
+    check(
+        segment,
+        &Held(&bytes, range.position),
+        range.position,
+        size,
+        memory,
+    )?;
+    let (bytes, taken) = as_v2(&bytes, range.position).map_err(|error| segment.damaged(error))?;
     if bytes.len() > 2 * length && !share.grow(bytes.len() - 2 * length) {
         return Ok(None);
     }
@@ -198,25 +216,22 @@ fn converted(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Resul
     }))
 }
 
-fn as_v2(bytes: &[u8], position: u64) -> io::Result<(Bytes, u64)> {
+fn as_v2(bytes: &[u8], position: u64) -> brokerless_core::Result<(Bytes, u64)> {
     let conversion = Conversion {
         magic: Some(2),
         ..Conversion::default()
     };
-    let mut converter =
-        Converter::new(conversion, &[], i64::MAX, i64::MAX, MOST_DECOMPRESSED).map_err(invalid)?;
+    let mut converter = Converter::new(conversion, &[], i64::MAX, i64::MAX, MOST_DECOMPRESSED)?;
     let (mut out, mut taken) = (Vec::new(), 0);
     while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-        let NextBatch::Batch(header, entry) =
-            next_batch(rest, position + taken as u64).map_err(invalid)?
-        else {
+        let NextBatch::Batch(header, entry) = next_batch(rest, position + taken as u64)? else {
             break;
         };
-        if converter.entry(&header, entry, &mut out).map_err(invalid)? {
+        if converter.entry(&header, entry, &mut out)? {
             out.extend_from_slice(entry);
         }
         taken += entry.len();
     }
-    converter.finish(&mut out).map_err(invalid)?;
+    converter.finish(&mut out)?;
     Ok((out.into(), taken as u64))
 }

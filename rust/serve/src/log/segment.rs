@@ -3,9 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-use brokerless_core::{Header, IndexEntry as _, OffsetPosition, ReadAt};
+use brokerless_core::{Error, Header, IndexEntry as _, OffsetPosition, ReadAt, cut_batch};
 
-use crate::base::directory::{Directory, Partition};
+use crate::base::directory::{Damage, Directory, Partition};
+use crate::log::checked::Checked;
 use crate::log::segment_file::{SegmentFile, invalid};
 
 /// The maximum bytes per read when scanning batch headers, and the bytes of the first read, because an index leads
@@ -23,6 +24,10 @@ pub(crate) struct Segment {
     pub(crate) base_offset: i64,
     /// The position at which its last sound batch ends, if known.
     pub(crate) end: u64,
+    /// The batches that have been checked.
+    pub(crate) checked: Checked,
+    directory: Arc<dyn Directory>,
+    path: String,
     /// The offset index, with the number of its entries.
     index: Option<(SegmentFile, u64)>,
 }
@@ -49,7 +54,8 @@ impl Segment {
             .iter()
             .find(|(base, _)| *base == base_offset);
         let name = other.map_or(&log, |(_, name)| name);
-        let file = SegmentFile::open(directory, path(name))?;
+        let path_of_log = path(name);
+        let file = SegmentFile::open(directory, path_of_log.clone())?;
         // The index beside a file with another name need not belong to it.
         let index = match other {
             Some(_) => None,
@@ -61,6 +67,9 @@ impl Segment {
             end: end.map_or_else(|| file.size(), Ok)?,
             file,
             base_offset,
+            checked: Checked::default(),
+            directory: Arc::clone(directory),
+            path: path_of_log,
             index: index.map(|(entries, index)| (index, entries)),
         })
     }
@@ -70,7 +79,7 @@ impl Segment {
     /// request again.
     pub(crate) fn check_is_there(&self, end: u64) -> io::Result<()> {
         match &self.file {
-            SegmentFile::Local(file) if file.metadata()?.len() < end => Err(invalid(format!(
+            SegmentFile::Local(file) if file.metadata()?.len() < end => Err(invalid(&format!(
                 "{:020}.log was cut while it was served: it has {} bytes, and had {end}",
                 self.base_offset,
                 file.metadata()?.len()
@@ -95,9 +104,40 @@ impl Segment {
             });
             read.is_err() || first.is_none_or(|first| first > offset)
         };
-        match self.walk(if is_behind { 0 } else { start }, offset) {
-            Err(_) if start > 0 && !is_behind => self.walk(0, offset),
-            found => found,
+        let start = if is_behind { 0 } else { start };
+        let (found, end) = match self.walk(start, offset) {
+            Err(_) if start > 0 => self.walk(0, offset)?,
+            found => found?,
+        };
+        if found.is_none() && end < self.end && self.checked.first_unchecked(end) == end {
+            // A wrong index may have led into the middle of a batch.
+            let end = if start > 0 {
+                self.walk(0, offset)?.1
+            } else {
+                end
+            };
+            if end < self.end {
+                self.report(cut_batch(end, self.end));
+            }
+            self.checked.add(end, self.end);
+        }
+        Ok(found)
+    }
+
+    /// Returns the error for a defect of this segment.
+    pub(crate) fn damaged(&self, error: Error) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, self.damage(error))
+    }
+
+    /// Reports a defect that does not keep the records from being sent.
+    pub(crate) fn report(&self, error: Error) {
+        self.directory.damaged(&self.damage(error));
+    }
+
+    fn damage(&self, error: Error) -> Damage {
+        Damage {
+            path: self.path.clone(),
+            error,
         }
     }
 
@@ -156,9 +196,11 @@ impl Segment {
         }
     }
 
-    fn walk(&self, start: u64, offset: i64) -> io::Result<Option<Place>> {
+    /// Returns the first batch from a position on that ends at an offset or above it, and the position of the header
+    /// that was read last, or the end of the batches.
+    fn walk(&self, start: u64, offset: i64) -> io::Result<(Option<Place>, u64)> {
         let mut found = None;
-        self.headers(start, self.end, |header| {
+        let end = self.headers(start, self.end, |header| {
             if header.last_offset() >= offset {
                 found = Some(Place {
                     position: header.position,
@@ -167,23 +209,25 @@ impl Segment {
             }
             found.is_none()
         })?;
-        Ok(found)
+        Ok((found, end))
     }
 
-    /// Calls `visit` with the headers of batches that begin in a range, until it returns false.
+    /// Calls `visit` with the headers of batches that begin in a range, until it returns false. Returns the position
+    /// after the last batch, or of the header at which it stopped.
     pub(crate) fn headers(
         &self,
         start: u64,
         end: u64,
         mut visit: impl FnMut(&Header) -> bool,
-    ) -> io::Result<()> {
+    ) -> io::Result<u64> {
         let mut position = start;
         let mut chunk = Vec::new();
         let mut chunk_at = 0;
         while position < end {
             let at = usize::try_from(position.wrapping_sub(chunk_at)).unwrap_or(usize::MAX);
             let known = chunk.get(at..).map(|rest| Header::parse(rest, position));
-            let header = match known.transpose().map_err(invalid)?.flatten() {
+            let known = known.transpose().map_err(|error| self.damaged(error))?;
+            let header = match known.flatten() {
                 Some(header) => header,
                 None => {
                     let more = (4 * chunk.len()).clamp(FIRST_CHUNK, CHUNK);
@@ -191,18 +235,19 @@ impl Segment {
                     chunk_at = position;
                     let length = self.file.read_at(position, &mut chunk)?;
                     chunk.truncate(length);
-                    match Header::parse(&chunk, position).map_err(invalid)? {
+                    let parsed = Header::parse(&chunk, position);
+                    match parsed.map_err(|error| self.damaged(error))? {
                         Some(header) => header,
-                        None => return Ok(()),
+                        None => return Ok(position),
                     }
                 }
             };
             if header.end_position() > self.end || !visit(&header) {
-                return Ok(());
+                return Ok(position);
             }
             position = header.end_position();
         }
-        Ok(())
+        Ok(position)
     }
 }
 

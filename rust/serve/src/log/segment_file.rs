@@ -120,7 +120,7 @@ impl RemoteFile {
 }
 
 /// The error for a file whose bytes are not a log.
-pub(crate) fn invalid(error: impl ToString) -> io::Error {
+pub(crate) fn invalid(error: &impl ToString) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
 }
 
