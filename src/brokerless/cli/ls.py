@@ -52,14 +52,15 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     first. JSON also has the high watermark, the last stable offset and the local log start offset. A value that damage
     hides is shown as `-`, in JSON as null.
 
-    Stderr names directories that are not read, and partitions that a broker would not serve because the cluster's
-    metadata lack their topic ids.
+    Stderr names directories of the chosen topics that are not read, and partitions that a broker would not serve
+    because the cluster's metadata lack their topic ids.
 
     \b
     brokerless ls /var/lib/kafka/data
     brokerless ls /disk1/kafka /disk2/kafka --topic orders
     brokerless ls data --json
     """
+    from brokerless.layout.file_names import is_chosen
     from brokerless.log_dir.log_dirs import LogDirs
 
     damages: dict[str, None] = {}
@@ -81,7 +82,8 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     else:
         print_table(_HEADINGS, [_row(description) for description in found], numbers=_HEADINGS[1:5])
     for log_dir in log_dirs:
-        for leftover in log_dir.leftovers():
+        chosen = (one for one in log_dir.leftovers() if not topics or is_chosen(one.topic, topics))
+        for leftover in chosen:
             terminal.say(f"not read: {leftover.path} ({leftover.kind})", err=True)
     # A damaged file of the log directory affects every partition.
     damages |= dict.fromkeys(one["message"] for description in found for one in description["damage"] or ())

@@ -129,10 +129,14 @@ class RepairReport(HealingReport):
         ranges = ", ".join(
             f"{states.count(state)} {state}" for state in ("lost", "recovered", "suspect") if state in states
         )
-        said = f"{count} of {counted(self.partitions, 'partition')} {what}"
-        if self.recovered:
-            said += f", and {len(self.recovered)} {RECOVERED}"
-        said += f"; damaged ranges: {ranges or 'none'}"
+        recovered = f"{len(self.recovered)} {RECOVERED}" if self.recovered else ""
+        if count or self.ranges or self.checkpoints or self.left_alone:
+            said = f"{count} of {counted(self.partitions, 'partition')} {what}"
+            said += f", and {recovered}" if recovered else ""
+            said += f"; damaged ranges: {ranges or 'none'}"
+        else:
+            said = f"nothing to repair in {counted(self.partitions, 'partition')}"
+            said += f"; {recovered}" if recovered else ""
         if not self.dry_run:
             said += f"; the result is {self.output}"
         if self.lost_path is not None:

@@ -68,6 +68,8 @@ def test_replicas_and_leftovers(copied, run):
     assert sorted(row[0] for row in rows) == ["codec-gzip", "codec-gzip", "nulls"]
     assert [row[2] for row in rows] == [True, False, True]
     assert "-delete (delete)" in result.err
+    # A leftover of another topic is no answer to a question about one.
+    assert "-delete" not in run("ls", root, other, "--topic", "codec-gzip").err
 
 
 @pytest.mark.parametrize(("version", "said"), [("1", ["nulls-0"]), ("0", [])])

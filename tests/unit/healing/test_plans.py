@@ -255,6 +255,7 @@ def test_a_report_prints_as_what_was_done(copied, tmp_path):
     assert str(planned).splitlines()[-1].startswith("1 of 1 partition would be repaired; damaged ranges: 1 lost")
     assert str(done).splitlines()[0] == str(done.lost[0])
     assert str(done).splitlines()[-1].startswith("1 of 1 partition repaired; damaged ranges: 1 lost; the result is ")
+    assert bl.repair(tmp_path / "to", dry_run=True).summary.startswith("nothing to repair in 1 partition")
     rescued = str(bl.rescue(data.parent, dry_run=True)).splitlines()
     assert 1 <= len(rescued) <= 6
     assert rescued[-1].startswith("there will be ")
