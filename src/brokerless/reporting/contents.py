@@ -18,6 +18,7 @@ from brokerless import _native
 from brokerless.checking.check import check_directories, check_log
 from brokerless.inspection.profile import COLUMNS, SCHEMA, combined, of_batches, of_records
 from brokerless.io.chunking import in_shares
+from brokerless.reporting.intervals import Intervals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -88,12 +89,14 @@ class TopicContents:
         batch_sizes: the number of batches and their bytes, by the power of two at or below their size.
         keys: a sketch of the keys of each partition, as bytes.
         partitions: the contents of each partition.
+        intervals: the records and bytes in short intervals of time.
     """
 
     sums: pa.Table = field(default_factory=SCHEMA.empty_table)
     batch_sizes: pa.Table = field(default_factory=_BATCH_SIZES.empty_table)
     keys: dict[int, bytes] = field(default_factory=dict)
     partitions: dict[int, PartitionContents] = field(default_factory=dict)
+    intervals: Intervals = field(default_factory=Intervals)
 
 
 @dataclass
@@ -209,6 +212,7 @@ def _merged(several: list[TopicContents]) -> TopicContents:
         _added([one.batch_sizes for one in several]),
         {partition: _union(found) for partition, found in sketches.items()},
         {partition: facts for one in several for partition, facts in one.partitions.items()},
+        Intervals().merge(one.intervals for one in several),
     )
 
 
@@ -261,6 +265,7 @@ class _Topic:
         self._sizes: list[pa.Table] = [_BATCH_SIZES.empty_table()]
         self._times: list[pa.Table] = [_TIMES.empty_table()]
         self._keys: dict[int, _native.KeySketch] = {}
+        self._intervals = Intervals()
 
     def open(self, partition: int) -> _Taken:
         """Return the receiver of the contents of a partition."""
@@ -283,7 +288,7 @@ class _Topic:
         partitions = dict.fromkeys(self._keys, PartitionContents(0, None, None))
         partitions |= {partition: PartitionContents(*facts) for partition, *facts in found}
         keys = {partition: sketch.to_bytes() for partition, sketch in self._keys.items()}
-        return TopicContents(_bounded(combined(self._sums)), _added(self._sizes), keys, partitions)
+        return TopicContents(_bounded(combined(self._sums)), _added(self._sizes), keys, partitions, self._intervals)
 
     def _wait(self, rows: pa.RecordBatch) -> None:
         self._waiting += rows.get_total_buffer_size()
@@ -294,9 +299,11 @@ class _Topic:
         if self._rows:
             for rows in _combined(rows for _, rows in self._rows):
                 self._sums.append(of_records(rows))
+                self._intervals.add_records(rows["timestamp"])
             self._times.append(_times_of(self._rows))
         for batches in _combined(self._batches):
             self._sums.append(of_batches(batches))
+            self._intervals.add_batches(batches["max_timestamp"], batches["size"])
             size: Any = batches["size"]
             # The largest power of two that is not above the size.
             lower = pc.shift_left(pa.scalar(1, pa.int64()), pc.floor(pc.log2(size)).cast(pa.int64()))
