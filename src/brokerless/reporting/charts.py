@@ -128,7 +128,8 @@ def _figure(*, is_wide: bool = False) -> tuple[Figure, Axes]:
 
 def _time_axis(axes: Axes) -> None:
     library: Any = dates
-    locator = library.AutoDateLocator(tz=UTC, maxticks=8)
+    # With 3 to 8 ticks, every span has a suitable distance of ticks. With at least 5, some spans have none.
+    locator = library.AutoDateLocator(tz=UTC, minticks=3, maxticks=8)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(library.ConciseDateFormatter(locator, tz=UTC))
 

@@ -64,7 +64,7 @@ const input = (label, use) => {
   return box;
 };
 for (const one of tables) {
-  if (one.body.rows.length < 2) continue;
+  if (one.body.rows.length < 6) continue;
   const scroll = one.table.closest(".scroll");
   one.none = document.createElement("p");
   one.none.className = "none";
