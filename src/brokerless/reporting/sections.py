@@ -466,9 +466,9 @@ def _keys(tables: dict[str, pa.Table]) -> Section:
             ("Without key", "null_keys", count),
             ("Distinct keys (estimate)", "distinct_keys", count),
             ("Records per key", lambda row: _ratio(row["records"] - row["null_keys"], row["distinct_keys"]), _decimal),
-            ("Records that compaction drops (estimate)", _gain, count),
+            ("Dropped by compaction (estimate)", _gain, count),
             (
-                "Bytes that compaction saves (estimate)",
+                "Bytes saved by compaction (estimate)",
                 lambda row: _ratio(_gain(row) * row["bytes"], row["records"]),
                 in_bytes,
             ),
@@ -501,7 +501,7 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
             ("Lag", "lag", count),
             ("Offsets out of range", "out_of_range", count),
             ("Last commit", "last_commit", moment),
-            ("Commits below the previous one", "commits_back", count),
+            ("Backward commits", "commits_back", count),
         ],
     )
     lags: defaultdict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
@@ -525,7 +525,8 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
         "Groups",
         "Lag is the number of records behind the committed offset. It is unknown for partitions that the paths lack. A "
         "committed offset is out of range if it is below the start or above the end of its partition. A consumer that "
-        "starts with it resets to the offset that `auto.offset.reset` names.",
+        "starts with it resets to the offset that `auto.offset.reset` names. A backward commit is below the group's "
+        "previous one.",
         found,
         [table_of("Groups, the greatest lag first", *rows), _out_of_range(tables)],
     )
