@@ -5,10 +5,11 @@ Modules:
     tables.py              its numbers, computed by threads or by Spark tasks
     contents.py            the contents of segments, from one pass over the segments
     coordinators.py        groups, commits and lags in `__consumer_offsets`, from one pass per partition
+    intervals.py           records and bytes in short intervals, for charts of short logs
     lag_over_time.py       the lag of groups in intervals
     samples.py             the first and the latest records of partitions
     time_range.py          the times of most records, and outliers
-    verdict.py             the verdict in one sentence
+    verdict.py             the verdict in one or two sentences
     page.py                the page
     sections.py            the tables and charts of the page
     topic_details.py       the partitions of each topic
