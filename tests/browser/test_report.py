@@ -123,6 +123,7 @@ def rows(browser, section):
 
 def test_a_filter_leaves_the_rows_with_all_its_words(browser, page):
     opened(browser, page)
+    click(browser, "#topics .more")
     everything = rows(browser, "topics")
     box = browser.find_element(By.CSS_SELECTOR, "#topics .filter input")
     box.send_keys("COMPACT lz4")
@@ -260,3 +261,55 @@ def test_a_link_leads_to_its_section_in_a_frame_too(browser, golden, tmp_path):
     browser.find_element(By.CSS_SELECTOR, "nav input").send_keys("headers")
     assert rows(browser, "topics") == ["headers"]
     browser.switch_to.default_content()
+
+
+def test_no_part_of_the_page_scrolls_down_on_its_own(browser, page):
+    for width in (PHONE, 800, 1010, 1400):
+        opened(browser, page, width)
+        browser.execute_script("document.querySelectorAll('details').forEach(part => { part.open = true })")
+        nested = browser.execute_script(
+            "return [...document.querySelectorAll('.scroll, .plot')].filter(one => getComputedStyle(one).overflowY "
+            "!== 'visible' && one.scrollHeight > one.clientHeight + 20).length"
+        )
+        assert nested == 0
+
+
+def test_a_long_table_shows_its_other_rows_after_a_click(browser, page):
+    opened(browser, page)
+    more = browser.find_element(By.CSS_SELECTOR, "#topics .more")
+    everything = browser.execute_script("return document.querySelector('#topics table').tBodies[0].rows.length")
+    assert len(rows(browser, "topics")) == 12 < everything
+    assert more.text == f"Show all {everything} rows"
+    click(browser, "#topics .more")
+    assert len(rows(browser, "topics")) == everything
+    click(browser, "#topics .more")
+    assert len(rows(browser, "topics")) == 12
+
+
+def test_a_search_without_a_match_leaves_no_empty_cards(browser, page):
+    opened(browser, page)
+    box = browser.find_element(By.CSS_SELECTOR, "nav input")
+    box.send_keys("nowhere-<b>")
+    left = [section.text for section in browser.find_elements(By.CSS_SELECTOR, "section") if section.is_displayed()]
+    assert left == ["No row matches “nowhere-<b>”."]
+    assert not browser.find_element(By.CSS_SELECTOR, ".tiles").is_displayed()
+    box.send_keys(Keys.CONTROL, "a")
+    box.send_keys("multi-partition")
+    left = [section for section in browser.find_elements(By.CSS_SELECTOR, "section") if section.is_displayed()]
+    assert left
+    assert all(section.find_elements(By.CSS_SELECTOR, "tbody tr:not([hidden])") for section in left)
+    box.send_keys(Keys.CONTROL, "a")
+    box.send_keys(Keys.DELETE)
+    sections = browser.find_elements(By.CSS_SELECTOR, "section[id]")
+    assert all(section.is_displayed() for section in sections)
+
+
+@pytest.mark.parametrize("width", [1010, 1400])
+def test_charts_take_the_whole_width(browser, page, width):
+    opened(browser, page, width)
+    gaps = browser.execute_script(
+        "return [...document.querySelectorAll('.charts')].map(one => one.getBoundingClientRect().right - "
+        "Math.max(...[...one.querySelectorAll('svg')].map(svg => svg.getBoundingClientRect().right)))"
+    )
+    assert gaps
+    assert max(gaps) < 2

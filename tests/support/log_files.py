@@ -8,6 +8,19 @@ from support.reference_decoder import crc32c
 NOW = 1_700_000_000_000
 
 
+class Memory:
+    """Bytes as a file that the core reads."""
+
+    def __init__(self, content):
+        self._content = content
+
+    def size(self):
+        return len(self._content)
+
+    def read(self, position, length):
+        return self._content[position : position + length]
+
+
 def batch(
     base_offset,
     values,

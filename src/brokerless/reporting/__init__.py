@@ -8,7 +8,7 @@ Modules:
     lag_over_time.py       the lag of groups in intervals
     samples.py             the first and the latest records of partitions
     time_range.py          the times of most records, and outliers
-    verdict.py             the verdict in one sentence
+    verdict.py             the verdict in one or two sentences
     page.py                the page
     sections.py            the tables and charts of the page
     topic_details.py       the partitions of each topic

@@ -28,7 +28,7 @@ _SERIES = [f"#0101{number:02x}" for number in range(COLOURS)]
 _TEXT, _GRID = "#010201", "#010202"
 _VARIABLES = {colour: f"var(--series-{number})" for number, colour in enumerate(_SERIES)}
 _VARIABLES |= {_TEXT: "var(--muted)", _GRID: "var(--line)"}
-_SIZE = (7.2, 2.6)
+_SIZE, _WIDE = (7.2, 2.6), (14.4, 2.8)
 # Matplotlib counts days from 1970.
 _MS_PER_DAY = 86_400_000
 _MS_PER_MINUTE = 60_000
@@ -91,9 +91,11 @@ def bars_over_time(name: str, times: Sequence[int], width: int, series: Sequence
 
 
 @_styled
-def lines_over_time(name: str, series: Sequence[tuple[Sequence[int], Series]], unit: Unit) -> str:
+def lines_over_time(
+    name: str, series: Sequence[tuple[Sequence[int], Series]], unit: Unit, *, is_wide: bool = False
+) -> str:
     """Return lines that keep their value up to the next time; each series has its own times in ms."""
-    figure, axes = _figure()
+    figure, axes = _figure(is_wide=is_wide)
     everything = [time for times, _ in series for time in times]
     first, last = min(everything), max(everything)
     # Room after the last time, where its value shows.
@@ -108,9 +110,9 @@ def lines_over_time(name: str, series: Sequence[tuple[Sequence[int], Series]], u
 
 
 @_styled
-def bars(name: str, labels: Sequence[str], series: Sequence[Series], unit: Unit) -> str:
+def bars(name: str, labels: Sequence[str], series: Sequence[Series], unit: Unit, *, is_wide: bool = False) -> str:
     """Return groups of bars with a label below each group."""
-    figure, axes = _figure()
+    figure, axes = _figure(is_wide=is_wide)
     width = 0.8 / max(len(series), 1)
     for number, one in enumerate(series):
         places = [place - 0.4 + width * number for place in range(len(labels))]
@@ -119,14 +121,15 @@ def bars(name: str, labels: Sequence[str], series: Sequence[Series], unit: Unit)
     return _svg(name, figure, axes, unit)
 
 
-def _figure() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=_SIZE, layout="constrained")
+def _figure(*, is_wide: bool = False) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=_WIDE if is_wide else _SIZE, layout="constrained")
     return figure, figure.add_subplot()
 
 
 def _time_axis(axes: Axes) -> None:
     library: Any = dates
-    locator = library.AutoDateLocator(tz=UTC, maxticks=8)
+    # With 3 to 8 ticks, every span has a suitable distance of ticks. With at least 5, some spans have none.
+    locator = library.AutoDateLocator(tz=UTC, minticks=3, maxticks=8)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(library.ConciseDateFormatter(locator, tz=UTC))
 

@@ -1,11 +1,14 @@
 "use strict";
 // Without this script, the page is a plain document: headings and inputs that need it are made here.
-const tables = [...document.querySelectorAll("table")].map((table) => ({ table, body: table.tBodies[0], own: "", note: null }));
+const tables = [...document.querySelectorAll("table")].map((table) => ({ table, body: table.tBodies[0], own: "", note: null, isWhole: false }));
 const words = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
+// A longer table shows its first rows, and the others after a click: it needs no scroll area inside the page.
+const FEW = 12;
 const plain = (number) => number.toLocaleString("en");
 
 // A click on a heading sorts the table by its column: numbers from the largest, text from the start; then the reverse.
-for (const { table, body } of tables) {
+for (const one of tables) {
+  const { table, body } = one;
   const headings = [...table.tHead.rows[0].cells];
   headings.forEach((heading, column) => {
     const button = document.createElement("button");
@@ -26,6 +29,7 @@ for (const { table, body } of tables) {
         : ([a], [b]) => (order === "ascending" ? 1 : -1) * a.localeCompare(b, undefined, { numeric: true });
       rows.sort(compare);
       body.append(...rows.map(([, row]) => row));
+      apply(one);
     });
   });
 }
@@ -39,9 +43,15 @@ const apply = (one) => {
   let found = 0;
   for (const row of one.body.rows) {
     const text = wanted.length ? `${of} ${[...row.cells].map((cell) => cell.textContent).join(" ")}`.toLowerCase() : "";
-    row.hidden = !wanted.every((word) => text.includes(word));
-    found += !row.hidden;
+    const matches = wanted.every((word) => text.includes(word));
+    found += matches;
+    row.hidden = !matches || (found > FEW && !one.isWhole);
   }
+  if (one.more) {
+    one.more.hidden = found <= FEW;
+    one.more.textContent = one.isWhole ? `Show the first ${FEW} rows` : `Show all ${plain(found)} rows`;
+  }
+  if (one.none) one.none.hidden = found > 0;
   if (one.note) one.note.textContent = wanted.length ? `${plain(found)} of ${plain(one.body.rows.length)} rows` : "";
   return found;
 };
@@ -54,7 +64,23 @@ const input = (label, use) => {
   return box;
 };
 for (const one of tables) {
-  if (one.body.rows.length < 2) continue;
+  if (one.body.rows.length < 6) continue;
+  const scroll = one.table.closest(".scroll");
+  one.none = document.createElement("p");
+  one.none.className = "none";
+  one.none.textContent = "No row matches the filter.";
+  scroll.after(one.none);
+  if (one.body.rows.length > FEW) {
+    one.more = document.createElement("button");
+    one.more.type = "button";
+    one.more.className = "more";
+    one.more.addEventListener("click", () => {
+      one.isWhole = !one.isWhole;
+      apply(one);
+      if (!one.isWhole) one.table.closest(".table").scrollIntoView({ block: "nearest" });
+    });
+    scroll.after(one.more);
+  }
   const bar = document.createElement("div");
   bar.className = "filter";
   one.note = document.createElement("span");
@@ -63,13 +89,22 @@ for (const one of tables) {
   box.setAttribute("aria-label", `Filter ${one.table.getAttribute("aria-label")}`);
   bar.append(one.note, box);
   one.table.closest(".table").querySelector(".bar").append(bar);
+  apply(one);
 }
+const sizes = new ResizeObserver((entries) => {
+  for (const { target } of entries) target.classList.toggle("fits", target.firstElementChild.scrollWidth <= target.clientWidth);
+});
+for (const { table } of tables) sizes.observe(table.parentElement);
 const search = document.createElement("div");
 search.className = "search";
 const total = document.createElement("span");
 total.className = "muted";
 total.setAttribute("aria-live", "polite");
 const opened = new Set();
+const nothing = document.createElement("section");
+nothing.setAttribute("role", "status");
+nothing.hidden = true;
+document.querySelector("main").prepend(nothing);
 search.append(input("Search all tables", (text) => {
   searched = text;
   const isOn = words(text).length > 0;
@@ -90,6 +125,18 @@ search.append(input("Search all tables", (text) => {
       part.open = false;
     }
   }
+  // A section without a match would be an empty card.
+  for (const section of document.querySelectorAll("section[id]")) {
+    section.hidden = isOn && section.querySelector(".table:not([hidden])") === null;
+    const link = document.querySelector(`nav a[href="#${section.id}"]`);
+    if (link) link.hidden = section.hidden;
+  }
+  for (const part of document.querySelectorAll(".tiles, .charts, aside")) part.hidden = isOn;
+  nothing.hidden = !isOn || found > 0;
+  nothing.textContent = nothing.hidden ? "" : `No row matches “${text.trim()}”.`;
+  // The matches begin below the navigation.
+  const top = document.querySelector("header").getBoundingClientRect().bottom + scrollY;
+  if (isOn && scrollY > top) scrollTo(0, top);
   total.textContent = isOn ? `${plain(found)} ${found === 1 ? "row" : "rows"}` : "";
 }), total);
 document.querySelector("nav").append(search);
@@ -116,12 +163,21 @@ const watcher = new IntersectionObserver((entries) => {
 }, { rootMargin: "-70px 0px -50% 0px" });
 for (const section of document.querySelectorAll("section")) watcher.observe(section);
 
-// Paper shows all details.
-let closed = [];
+// Paper shows all details and rows.
+let closed = [], paged = [];
 addEventListener("beforeprint", () => {
   closed = [...document.querySelectorAll("details:not([open])")];
   for (const part of closed) part.open = true;
+  paged = tables.filter((one) => one.more && !one.isWhole);
+  for (const one of paged) {
+    one.isWhole = true;
+    apply(one);
+  }
 });
 addEventListener("afterprint", () => {
   for (const part of closed) part.open = false;
+  for (const one of paged) {
+    one.isWhole = false;
+    apply(one);
+  }
 });

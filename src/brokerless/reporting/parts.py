@@ -64,9 +64,12 @@ class Table(NamedTuple):
 
 
 class Chart(NamedTuple):
+    """A chart, and the same as a wide one if it is alone in its section."""
+
     title: str
     svg: str
     legend: Sequence[str] = ()
+    wide: str = ""
 
 
 class Details(NamedTuple):
@@ -99,6 +102,7 @@ class Tile(NamedTuple):
     value: str
     what: str
     alarm: bool = False
+    small: str = ""
 
 
 def rows_of(

@@ -32,18 +32,21 @@ class ClusterReport:
       `compacted_records` is the number of records that a compaction of all segments would leave.
     - `partitions`: a row for each partition. `bytes`, offsets and records are those of one replica, `errors` and
       `warnings` count the findings in all replicas. `is_damaged` is true if batches or records are lost or wrong.
-    - `commits`: the latest commit of each group and partition, with its lag.
+    - `commits`: the latest commit of each group and partition, with its lag. `is_out_of_range` is true if a consumer
+      that starts with the committed offset resets (`auto.offset.reset`).
     - `samples`: the first and the latest records of partitions, as short text. Bytes that are not UTF-8 are hex digits.
     - `hours`: the records of each hour, and the bytes of its batches. `hour` is the number of hours since 1970. It is
       null without a timestamp in the years 1970 to 2200. A topic with very many hours has days, weeks or years instead.
+    - `intervals`: the records and bytes of shorter intervals. `width` is their length in ms, between 10 and 600,000. A
+      topic with records in more than 200 intervals of the greatest length has none.
     - `forms`: batches, bytes and records by message format and codec.
     - `batch_sizes`: batches by size; `size` is the power of two at or below it.
     - `space`: bytes per record in format 2 with each codec. `batch_size` is the `batch.size` of a producer that fills
       its batches; it is null for batches that hold the same records as now. It is measured on samples of the largest
       20 topics, from at most 32 segments of each.
     - `producers`: the producers that snapshots and logs still have, by topic.
-    - `groups`: the groups, with the sum of the lags of their latest commits, and the number of commits below the
-      previous commit.
+    - `groups`: the groups, with the sum of the lags of their latest commits, the number of latest commits that are
+      out of range, and the number of commits below the previous commit.
     - `lags`: the lag of a group in each interval in which it committed.
     - `transactions`: open and hanging transactions, as `brokerless.transactions` returns them.
     - `findings`: the first findings of a deep check, errors first, with the columns of `Finding.to_dict`.
@@ -51,7 +54,7 @@ class ClusterReport:
 
     Attributes:
         tables: the numbers as Arrow tables, by name.
-        verdict: the worst faults in one sentence, and what is not known.
+        verdict: the worst faults in one or two sentences, and what is not known.
         notes: a sentence for each fact that is not known, with the reason.
         html: the page. It needs no other file and no network.
     """

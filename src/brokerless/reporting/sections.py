@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from brokerless.reporting.time_range import TimeRange
 
 _MS_PER_HOUR = 3_600_000
-# Widths of bars: an hour, six hours, a day, a week, four weeks, a year.
+# Widths of bars in ms. Shorter ones are multiples of an interval's length.
+_SHORT = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000)
+# An hour, six hours, a day, a week, four weeks, a year.
 _HOURS = (1, 6, 24, 168, 672, 8766)
 _MOST_BARS = 100
 # The first and the last hour that a chart of lags shows. Times outside come from a wrong clock.
@@ -71,16 +73,28 @@ def tiles(numbers: Numbers, now: int) -> list[Tile]:
         Tile(count(findings), "errors and warnings", findings > 0),
     ]
     if numbers.nodes:
-        tiles.insert(
-            0, Tile(", ".join(map(str, numbers.nodes[:8])), "node ids" if len(numbers.nodes) > 1 else "node id")
-        )
+        ids = ", ".join(map(str, numbers.nodes[:8])) + (", …" if len(numbers.nodes) > 8 else "")
+        cluster = f"cluster {shown(', '.join(numbers.cluster_ids))}" if numbers.cluster_ids else "in no cluster"
+        tiles.insert(0, Tile(f"node{'s' if len(numbers.nodes) > 1 else ''} {ids}", cluster))
     if times is not None:
-        first, last = (hour * _MS_PER_HOUR for hour in times[:2])
-        tiles += [Tile(_day(first), "first record"), Tile(_day(last), "last record")]
+        for what, ms in zip(("first record", "last record"), _ends(numbers.tables, times), strict=True):
+            tiles.append(Tile(moment(ms)[:10], what, small=f"{moment(ms)[11:]} UTC"))
         if times.outside:
             what = "record has a time" if times.outside == 1 else "records have times"
             tiles.append(Tile(count(times.outside), f"{what} far outside these dates"))
     return tiles
+
+
+def _ends(tables: dict[str, pa.Table], times: TimeRange) -> tuple[int, int]:
+    """Return the first and the last time of records in a range, in ms; the hour's ends if no partition begins there."""
+    begin, end = times.first * _MS_PER_HOUR, (times.last + 1) * _MS_PER_HOUR - 1
+    found = []
+    for name, of, instead in (("first_time", pc.min, begin), ("last_time", pc.max, end)):
+        column: Any = tables["partitions"][name].cast(pa.int64())
+        inside: Any = pc.and_(pc.greater_equal(column, pa.scalar(begin)), pc.less_equal(column, pa.scalar(end)))
+        time = of(column.filter(inside)).as_py()
+        found.append(instead if time is None else time)
+    return found[0], found[1]
 
 
 def sections(numbers: Numbers, now: int) -> Iterator[Section]:
@@ -107,7 +121,7 @@ def _findings(tables: dict[str, pa.Table]) -> Section:
             ("Code", "code", finding),
             ("Topic", "topic", shown),
             ("Findings", "findings", count),
-            ("What is wrong", lambda row: CODES[row["code"]].title, with_code),
+            ("Meaning", lambda row: CODES[row["code"]].title, with_code),
             ("Effect on readers", lambda row: CODES[row["code"]].reader, with_code),
             ("Cure", lambda row: CODES[row["code"]].cure, with_code),
         ],
@@ -122,21 +136,30 @@ def _findings(tables: dict[str, pa.Table]) -> Section:
             ("Message", "message", paragraphs),
             ("File", "path", path),
             ("Position", "position", count),
-            ("Offsets", "start_offset", count),
-            ("to", "end_offset", count),
+            ("Offsets at risk", _at_risk, shown),
         ],
     )
     return Section(
         "findings",
         "Findings",
         "The findings of a check of directories, batches and records, as of `brokerless check --deep`. `brokerless "
-        "finding CODE` explains the effect of a finding on a broker and on readers. The offsets from “Offsets” up "
-        "to, but not including, “to” may be lost or wrong. A note is a state that a broker cleans up when it starts.",
+        "finding CODE` explains the effect of a finding on a broker and on readers. The records at the “offsets at "
+        "risk” are lost or wrong, or may be. A note is a state that a broker cleans up when it starts.",
         tables=[
             table_of("By kind and topic", *kinds),
             table_of("The first findings, errors first", *rows, _sum(tables["kinds"], "findings")),
         ],
     )
+
+
+def _at_risk(row: dict[str, Any]) -> str | None:
+    """Return the first and the last offset that a finding is about."""
+    first, end = row["start_offset"], row["end_offset"]
+    if first is None:
+        return None
+    if end is None:
+        return f"from {first:,}"
+    return f"{first:,}" if end <= first + 1 else f"{first:,} to {end - 1:,}"
 
 
 def _topics(tables: dict[str, pa.Table], elsewhere: int, times: TimeRange | None) -> Section:
@@ -151,7 +174,7 @@ def _topics(tables: dict[str, pa.Table], elsewhere: int, times: TimeRange | None
             ("Segments", "segments", count),
             ("On disk", "disk_bytes", in_bytes),
             ("Records", "records", count),
-            ("Bytes a record", lambda row: _ratio(row["bytes"], row["records"]), _decimal),
+            ("Bytes per record", lambda row: _ratio(row["bytes"], row["records"]), _decimal),
             ("Formats", lambda row: ", ".join(f"v{magic}" for magic in row["magics"]), shown),
             ("Codecs", lambda row: ", ".join(row["compressions"]), shown),
             ("Tombstones", "tombstones", count),
@@ -184,7 +207,7 @@ def _topics(tables: dict[str, pa.Table], elsewhere: int, times: TimeRange | None
             ("Batches", "batches", count),
             ("Bytes", "bytes", in_bytes),
             ("Records", "records", count),
-            ("Bytes a record", lambda row: _ratio(row["bytes"], row["records"]), _decimal),
+            ("Bytes per record", lambda row: _ratio(row["bytes"], row["records"]), _decimal),
         ],
     )
     return Section(
@@ -214,17 +237,21 @@ def _over_time(tables: dict[str, pa.Table], now: int) -> Section:
         pc.greater_equal(visible["hour"], pa.scalar(first)), pc.less_equal(visible["hour"], pa.scalar(last))
     )
     inside = visible.filter(shown_hours)
-    width = next((width for width in _HOURS if (last - first) // width < _MOST_BARS), _HOURS[-1])
-    first -= first % width
-    legend, values = _by_bar(inside, _visible(tables["topics"])[: charts.COLOURS], first, width)
-    starts = [hour * _MS_PER_HOUR for hour in range(first, last + 1, width)]
+    sums, width = _shortest(inside, tables["intervals"], times)
+    ends: Any = pc.min_max(sums["time"]).as_py()
+    first, last = ends["min"] - ends["min"] % width, ends["max"]
+    legend, values = _by_bar(sums, _visible(tables["topics"])[: charts.COLOURS], first, width)
+    starts = list(range(first, last + 1, width))
     found = []
     for name, what, unit in (("bytes", "Bytes of batches", charts.BYTES), ("records", "Records", charts.RECORDS)):
+        if len(starts) == 1:
+            # One bar says nothing that the tables do not say.
+            break
         series = [
             charts.Series([values.get((topic, bar), {}).get(name, 0) for bar in range(len(starts))], colour)
             for colour, topic in enumerate(legend)
         ]
-        svg = charts.bars_over_time(name, starts, width * _MS_PER_HOUR, series, unit)
+        svg = charts.bars_over_time(name, starts, width, series, unit)
         found.append(Chart(f"{what}, each bar {_duration(width)}", _svg(svg), [shown(topic) for topic in legend]))
     about = (
         "Records are grouped by their timestamps, and batches by their largest timestamp. Internal topics are left out."
@@ -263,26 +290,53 @@ def _outliers(hours: pa.Table, times: TimeRange) -> parts.Table:
     return table_of("Records with unusual times", *rows)
 
 
+def _shortest(hours: pa.Table, intervals: pa.Table, times: TimeRange) -> tuple[pa.Table, int]:
+    """Return sums with `topic time records bytes`, and the width of bars for them, both in ms.
+
+    The sums are of short intervals if all topics have these, and bars of an hour would be few.
+    """
+    first, last = times.first, times.last
+    if last - first < _MOST_BARS:
+        names: Any = pc.unique(hours["topic"])
+        begin: Any = intervals["time"].cast(pa.int64())
+        inside: Any = pc.and_(
+            pc.greater_equal(begin, pa.scalar(first * _MS_PER_HOUR)),
+            pc.less(begin, pa.scalar((last + 1) * _MS_PER_HOUR)),
+        )
+        chosen: Any = pc.and_(inside, pc.is_in(intervals["topic"], value_set=names))
+        found = intervals.set_column(1, "time", begin).filter(chosen)
+        if set(names.to_pylist()) == set(found["topic"].to_pylist()):
+            ends: Any = pc.min_max(found["time"]).as_py()
+            longest: Any = pc.max(found["width"]).as_py()
+            span = ends["max"] - ends["min"]
+            fits = (width for width in _SHORT if width % longest == 0 and span // width < _MOST_BARS)
+            if width := next(fits, None):
+                return found, width
+    hour: Any = pc.multiply(hours["hour"], pa.scalar(_MS_PER_HOUR))
+    width = next((width for width in _HOURS if (last - first) // width < _MOST_BARS), _HOURS[-1])
+    return hours.set_column(1, "time", hour), width * _MS_PER_HOUR
+
+
 def _by_bar(
-    hours: pa.Table, named: list[str], first: int, width: int
+    sums: pa.Table, named: list[str], first: int, width: int
 ) -> tuple[list[str], dict[tuple[str, int], dict[str, int]]]:
     """Return the series, and the sums of each series and bar. Topics without their own series share the last one."""
-    found = set(pc.unique(hours["topic"]).to_pylist())
+    found = set(pc.unique(sums["topic"]).to_pylist())
     legend = [topic for topic in named if topic in found]
     if found != set(legend):
         legend = legend[: charts.COLOURS - 1]
-        own: Any = pc.is_in(hours["topic"], value_set=pa.array(legend, pa.string()))
-        hours = hours.set_column(0, "topic", pc.if_else(own, hours["topic"], _OTHERS))
+        own: Any = pc.is_in(sums["topic"], value_set=pa.array(legend, pa.string()))
+        sums = sums.set_column(0, "topic", pc.if_else(own, sums["topic"], _OTHERS))
         legend.append(_OTHERS)
-    bar: Any = pc.divide(pc.subtract(hours["hour"], first), width)
+    bar: Any = pc.divide(pc.subtract(sums["time"], first), width)
     grouped = (
-        hours.append_column("bar", bar).group_by(["topic", "bar"]).aggregate([("records", "sum"), ("bytes", "sum")])
+        sums.append_column("bar", bar).group_by(["topic", "bar"]).aggregate([("records", "sum"), ("bytes", "sum")])
     )
-    sums = {
+    by_bar = {
         (row["topic"], row["bar"]): {"records": row["records_sum"], "bytes": row["bytes_sum"]}
         for row in grouped.to_pylist()
     }
-    return legend, sums
+    return legend, by_bar
 
 
 def _batches(tables: dict[str, pa.Table]) -> Section:
@@ -302,8 +356,8 @@ def _batches(tables: dict[str, pa.Table]) -> Section:
         [
             ("Topic", "topic", shown),
             ("Batches", "batches", count),
-            ("Bytes a batch", lambda row: _ratio(row["bytes"], row["batches"]), in_bytes),
-            ("Records a batch", lambda row: _ratio(row["records"], row["batches"]), _decimal),
+            ("Bytes per batch", lambda row: _ratio(row["bytes"], row["batches"]), in_bytes),
+            ("Records per batch", lambda row: _ratio(row["records"], row["batches"]), _decimal),
         ],
     )
     return Section(
@@ -333,13 +387,13 @@ def _space(tables: dict[str, pa.Table]) -> Section:
     if not all_now:
         return Section("space", "Codecs and batch sizes", "")
     sizes = sorted({size for size, _ in total}, key=lambda size: size or 0)
-    labels = ["batches\nas now" if size is None else f"batch.size\n{in_bytes(size)}" for size in sizes]
+    labels = ["batches\nas they are" if size is None else f"batch.size\n{in_bytes(size)}" for size in sizes]
     series = [
         charts.Series([total[size, codec] for size in sizes], colour) for colour, codec in enumerate(_native.CODECS)
     ]
     form_rows = [
         [
-            Cell("as now" if size is None else in_bytes(size), size or 0),
+            Cell("batches as they are" if size is None else in_bytes(size), size or 0),
             *(
                 Cell(f"{in_bytes(total[size, codec])} ({_change(total[size, codec] / all_now)})", total[size, codec])
                 for codec in _native.CODECS
@@ -352,7 +406,10 @@ def _space(tables: dict[str, pa.Table]) -> Section:
             Cell(shown(topic or "-")),
             Cell(in_bytes(now[topic]), now[topic]),
             Cell(row["compression"]),
-            Cell("as now" if row["batch_size"] is None else in_bytes(row["batch_size"]), row["batch_size"] or 0),
+            Cell(
+                "batches as they are" if row["batch_size"] is None else in_bytes(row["batch_size"]),
+                row["batch_size"] or 0,
+            ),
             Cell(in_bytes(saved := now[topic] - row["bytes_per_record"] * records[topic]), saved),
             Cell(share(saved / now[topic]), saved / now[topic]),
             Cell(count(row["sampled_records"]), row["sampled_records"]),
@@ -362,31 +419,34 @@ def _space(tables: dict[str, pa.Table]) -> Section:
     return Section(
         "space",
         "Codecs and batch sizes",
-        "The size of the records in other forms: an estimate from samples of the largest topics, in message format "
-        "2. “As now” keeps the batches: `brokerless convert` does that. A batch.size is the producer's setting, for "
-        "producers that fill their batches. "
+        "The size that the records would have with other codecs and batch sizes: an estimate from samples of the "
+        "largest topics, in message format 2. `brokerless convert` changes the codec and keeps the batches. The rows "
+        "with a batch.size need other settings of the producers, which fill their batches then. "
         f"Now these topics take {in_bytes(all_now)}.",
         [
             Chart(
-                "Bytes with each codec", _svg(charts.bars("space", labels, series, charts.BYTES)), list(_native.CODECS)
+                "Bytes with each codec and batch.size",
+                _svg(charts.bars("space", labels, series, charts.BYTES)),
+                list(_native.CODECS),
+                _svg(charts.bars("wide-space", labels, series, charts.BYTES, is_wide=True)),
             )
         ],
         [
             table_of(
-                "All measured topics",
-                [Column("Batches"), *(Column(codec, True) for codec in _native.CODECS)],
+                "All measured topics together: size, and change",
+                [Column("batch.size"), *(Column(codec, True) for codec in _native.CODECS)],
                 form_rows,
             ),
             table_of(
-                "The smallest form of each topic",
+                "The codec and batch.size that save most, by topic",
                 [
                     Column("Topic"),
-                    Column("Now", True),
+                    Column("Bytes now", True),
                     Column("Codec"),
                     Column("batch.size", True),
-                    Column("Saves", True),
-                    Column("Share", True),
-                    Column("Records sampled", True),
+                    Column("Saved bytes", True),
+                    Column("Saved share", True),
+                    Column("Records in the sample", True),
                 ],
                 best_rows,
             ),
@@ -404,10 +464,14 @@ def _keys(tables: dict[str, pa.Table]) -> Section:
             ("Policy", lambda row: row["cleanup_policy"] or "-", shown),
             ("Records", "records", count),
             ("Without key", "null_keys", count),
-            ("Distinct keys, about", "distinct_keys", count),
-            ("Records a key", lambda row: _ratio(row["records"] - row["null_keys"], row["distinct_keys"]), _decimal),
-            ("Compaction would drop, about", _gain, count),
-            ("Bytes of these", lambda row: _ratio(_gain(row) * row["bytes"], row["records"]), in_bytes),
+            ("Distinct keys (estimate)", "distinct_keys", count),
+            ("Records per key", lambda row: _ratio(row["records"] - row["null_keys"], row["distinct_keys"]), _decimal),
+            ("Dropped by compaction (estimate)", _gain, count),
+            (
+                "Bytes saved by compaction (estimate)",
+                lambda row: _ratio(_gain(row) * row["bytes"], row["records"]),
+                in_bytes,
+            ),
         ],
     )
     return Section(
@@ -435,8 +499,9 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
             ("Members", "members", count),
             ("Partitions", "partitions", count),
             ("Lag", "lag", count),
+            ("Offsets out of range", "out_of_range", count),
             ("Last commit", "last_commit", moment),
-            ("Commits that went back", "commits_back", count),
+            ("Backward commits", "commits_back", count),
         ],
     )
     lags: defaultdict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
@@ -449,18 +514,45 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
     named = sorted(lags, key=lambda group: -max(lags[group][1]))[: charts.COLOURS]
     series = [(lags[group][0], charts.Series(lags[group][1], colour)) for colour, group in enumerate(named)]
     found = []
-    if series:
+    if any(len(times) > 1 for times, _ in series):
         svg = _svg(charts.lines_over_time("lag", series, charts.RECORDS))
         of_all = "" if len(named) == len(lags) else f", of the {len(named)} of {len(lags)} groups that lagged most"
         title = f"Lag at commits, the highest in each interval{of_all}"
-        found.append(Chart(title, svg, [shown(group) for group in named]))
+        wide = _svg(charts.lines_over_time("wide-lag", series, charts.RECORDS, is_wide=True))
+        found.append(Chart(title, svg, [shown(group) for group in named], wide))
     return Section(
         "groups",
         "Groups",
-        "Lag is the number of records behind the committed offset. It is unknown for partitions that the paths lack.",
+        "Lag is the number of records behind the committed offset. It is unknown for partitions that the paths lack. A "
+        "committed offset is out of range if it is below the start or above the end of its partition. A consumer that "
+        "starts with it resets to the offset that `auto.offset.reset` names. A backward commit is below the group's "
+        "previous one.",
         found,
-        [table_of("Groups, the greatest lag first", *rows)],
+        [table_of("Groups, the greatest lag first", *rows), _out_of_range(tables)],
     )
+
+
+def _out_of_range(tables: dict[str, pa.Table]) -> parts.Table:
+    outside: Any = pc.fill_null(tables["commits"]["is_out_of_range"], pa.scalar(False))
+    found = tables["commits"].filter(outside)
+    partitions = tables["partitions"]
+    places = zip(partitions["topic"].to_pylist(), partitions["partition"].to_pylist(), strict=True)
+    ends = zip(partitions["start_offset"].to_pylist(), partitions["end_offset"].to_pylist(), strict=True)
+    ranges = dict(zip(places, ends, strict=True))
+    nothing = (None, None)
+    rows = rows_of(
+        found,
+        [
+            ("Group", "group", shown),
+            ("Topic", "topic", shown),
+            ("Partition", "partition", count),
+            ("Committed offset", "offset", count),
+            ("Start of the partition", lambda row: ranges.get((row["topic"], row["partition"]), nothing)[0], count),
+            ("End of the partition", lambda row: ranges.get((row["topic"], row["partition"]), nothing)[1], count),
+            ("Committed", "commit_time", moment),
+        ],
+    )
+    return table_of("Committed offsets out of range", *rows)
 
 
 def _transactions(tables: dict[str, pa.Table]) -> Section:
@@ -482,7 +574,16 @@ def _transactions(tables: dict[str, pa.Table]) -> Section:
         ]
         for row, begin, update, places in zip(others, started, updated, opened, strict=True)
     ]
-    titles = ("Transactional id", "Producer id", "Epoch", "State", "Transaction", "Started", "Updated", "Open in")
+    titles = (
+        "Transactional id",
+        "Producer id",
+        "Epoch",
+        "State at the coordinator",
+        "In the partitions",
+        "Started",
+        "Updated",
+        "Partitions and first offsets",
+    )
     return Section(
         "transactions",
         "Open and hanging transactions",
@@ -498,7 +599,7 @@ def _transactions(tables: dict[str, pa.Table]) -> Section:
 
 
 def _places(opened: list[dict[str, Any]]) -> str:
-    places = (f"{shown(one['topic'])}-{one['partition']} from offset {one['first_offset']}" for one in opened[:20])
+    places = (f"{shown(one['topic'])}-{one['partition']} at offset {one['first_offset']}" for one in opened[:20])
     more = f" and {len(opened) - 20} more" if len(opened) > 20 else ""
     return ", ".join(places) + more or "-"
 
@@ -528,8 +629,15 @@ def _visible(topics: pa.Table) -> list[str]:
     return [str(name) for name in names if name is not None and not is_internal(name)]
 
 
-def _duration(hours: int) -> str:
-    return {1: "an hour", 6: "six hours", 24: "a day", 168: "a week", 672: "four weeks"}.get(hours, "a year")
+def _duration(ms: int) -> str:
+    """Return the width of a bar in words."""
+    long = {1: "an hour", 6: "six hours", 24: "a day", 168: "a week", 672: "four weeks", 8766: "a year"}
+    if ms >= _MS_PER_HOUR:
+        return long[ms // _MS_PER_HOUR]
+    for unit, length in (("minute", 60_000), ("second", 1000)):
+        if ms >= length:
+            return f"a {unit}" if ms == length else f"{ms // length} {unit}s"
+    return f"{ms} ms"
 
 
 def _ratio(part: float, whole: float) -> float | None:

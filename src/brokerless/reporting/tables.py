@@ -103,10 +103,17 @@ SCHEMAS = {
         is_damaged=pa.bool_(),
     ),
     "commits": schema(
-        group=pa.string(), topic=pa.string(), partition=pa.int32(), offset=pa.int64(), lag=pa.int64(), commit_time=TIME
+        group=pa.string(),
+        topic=pa.string(),
+        partition=pa.int32(),
+        offset=pa.int64(),
+        lag=pa.int64(),
+        is_out_of_range=pa.bool_(),
+        commit_time=TIME,
     ),
     "samples": SAMPLES,
     "hours": schema(topic=pa.string(), hour=pa.int64(), records=pa.int64(), bytes=pa.int64()),
+    "intervals": schema(topic=pa.string(), time=TIME, width=pa.int64(), records=pa.int64(), bytes=pa.int64()),
     "forms": schema(
         topic=pa.string(),
         magic=pa.int32(),
@@ -138,6 +145,7 @@ SCHEMAS = {
         members=pa.int64(),
         partitions=pa.int64(),
         lag=pa.int64(),
+        out_of_range=pa.int64(),
         last_commit=TIME,
         commits_back=pa.int64(),
     ),
@@ -268,6 +276,7 @@ def _of_contents(
 ) -> dict[str, pa.Table]:
     rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     by_topic: defaultdict[str, list[Log]] = defaultdict(list)
+    intervals = [SCHEMAS["intervals"].empty_table()]
     for log in replicas:
         by_topic[log.topic or ""].append(log)
     partitions = Counter(log.topic or "" for log in logs)
@@ -290,6 +299,7 @@ def _of_contents(
             }
         )
         rows["hours"] += _grouped(topic, sums, ["hour"], ["records", "bytes"])
+        intervals.append(_intervals(topic, of_topic.profile))
         rows["forms"] += _grouped(topic, sums, ["magic", "compression"], ["batches", "bytes", "records"])
         rows["batch_sizes"] += [
             {"topic": topic or None, "size": size, "batches": batches, "bytes": total}
@@ -308,10 +318,24 @@ def _of_contents(
             "batch_sizes": ["topic", "size"],
         }.items()
     }
+    tables["intervals"] = pa.concat_tables(intervals).sort_by([("topic", "ascending"), ("time", "ascending")])
     # These are sorted: errors first.
     tables["findings"] = _table("findings", [finding.to_row() for finding in found.findings])
     tables["kinds"] = _table("kinds", sorted(kinds, key=lambda kind: contents.SEVERITIES.index(kind["severity"])))
     return tables
+
+
+def _intervals(topic: str, found: _native.Profile) -> pa.Table:
+    sums = found.intervals()
+    names, widths = pa.scalar(topic or None, pa.string()), pa.scalar(found.interval_width, pa.int64())
+    columns: dict[str, Any] = {
+        "topic": pa.repeat(names, sums.num_rows),
+        "time": sums["time"].cast(TIME),
+        "width": pa.repeat(widths, sums.num_rows),
+        "records": sums["records"],
+        "bytes": sums["bytes"],
+    }
+    return pa.table(columns, SCHEMAS["intervals"])
 
 
 def _facts(sums: pa.Table) -> dict[str, Any]:
@@ -480,8 +504,13 @@ def _groups(
         for (name, topic), count in one.back.items():
             if topics is None or topic in topics:
                 back[name] += count
-    grouped = latest.group_by("group").aggregate(
-        [("partition", "count"), ("lag", "sum"), ("lag", "count"), ("commit_time", "max")]
+    outside: Any = pc.fill_null(latest["is_out_of_range"], pa.scalar(False)).cast(pa.int64())
+    grouped = (
+        latest.append_column("outside", outside)
+        .group_by("group")
+        .aggregate(
+            [("partition", "count"), ("lag", "sum"), ("lag", "count"), ("outside", "sum"), ("commit_time", "max")]
+        )
     )
     committed = {row["group"]: row for row in grouped.to_pylist()}
     rows = []
@@ -495,6 +524,7 @@ def _groups(
                 **group,
                 "partitions": commits["partition_count"] if commits else 0,
                 "lag": commits["lag_sum"] if commits and commits["lag_count"] else None,
+                "out_of_range": commits["outside_sum"] if commits else 0,
                 "last_commit": commits["commit_time_max"] if commits else None,
                 "commits_back": back[name],
             }

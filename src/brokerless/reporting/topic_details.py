@@ -103,12 +103,12 @@ def _details(
         ("Findings", _findings, shown),
         ("Segments", "segments", count),
         ("Bytes", "bytes", in_bytes),
-        ("Start", "start_offset", count),
-        ("End", "end_offset", count),
+        ("Start offset", "start_offset", count),
+        ("End offset", "end_offset", count),
         ("Records", "records", count),
-        ("Keys, about", "distinct_keys", count),
+        ("Distinct keys (estimate)", "distinct_keys", count),
         ("First record", "first_time", time),
-        ("Latest record", "last_time", time),
+        ("Last record", "last_time", time),
     ]
     by_lag = sorted(lags, key=lambda group: -sum(lag or 0 for lag in lags[group].values()))
     for group in by_lag[:_MOST_GROUPS]:
@@ -123,12 +123,12 @@ def _details(
     if samples is not None:
         sample_columns: list[tuple[str, Any, Any]] = [
             ("Partition", "partition", count),
-            ("Place", "place", shown),
+            ("First or latest", "place", shown),
             ("Offset", "offset", count),
             ("Time", "time", time),
             ("Key", lambda row: _sample(row["key"], row["key_bytes"]), shown),
             ("Value", lambda row: _sample(row["value"], row["value_bytes"]), shown),
-            ("Bytes of the value", "value_bytes", in_bytes),
+            ("Size of the value", "value_bytes", in_bytes),
         ]
         rows = rows_of(samples, sample_columns, samples.num_rows)
         tables.append(table_of(f"Records of {shown(topic or 'files without a topic')}", *rows))

@@ -1,4 +1,4 @@
-"""The verdict of a report: one sentence from its numbers, the worst fault first, and the facts that are not known."""
+"""The verdict of a report: one or two sentences, the worst fault first, and the facts that are not known."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from brokerless.reporting.tables import Numbers
 
 _HANGING = "transaction-hanging"
+# A lag is large from this number of records on, if it is also this share of the records of the group's partitions.
+_LARGE_LAG, _LARGE_SHARE = 1000, 0.1
 
 
 class Verdict(NamedTuple):
@@ -25,7 +27,7 @@ class Verdict(NamedTuple):
 
     Attributes:
         severity: "error", "warning" or "sound".
-        text: one sentence.
+        text: one or two sentences.
         unknown: one sentence about the facts that are not known; empty if all are known.
     """
 
@@ -42,17 +44,64 @@ def verdict(numbers: Numbers) -> Verdict:
     partitions = numbers.tables["partitions"].num_rows
     faults = _faults(numbers, partitions)
     unknown = _unknown(numbers)
+    resets, lags = _resets(numbers), _lags(numbers)
+    of_groups = _sentence([clause for clause in (resets, lags) if clause]) if resets or lags else ""
     if faults:
-        return Verdict("error", _sentence(faults), unknown)
+        return Verdict("error", f"{_sentence(faults)} {of_groups}".rstrip(), unknown)
     warnings = [row for row in numbers.tables["kinds"].to_pylist() if row["severity"] == "warning"]
     if warnings:
         total = sum(row["findings"] for row in warnings)
         first = CODES[warnings[0]["code"]].title
         where = "" if warnings[0]["topic"] is None else f" (topic {shown(warnings[0]['topic'])})"
-        return Verdict("warning", f"No error was found, but {counted(total, 'warning')}: {first}{where}.", unknown)
-    if not partitions:
-        return Verdict("sound", "No fault was found, but the paths have no partitions.", unknown)
-    return Verdict("sound", f"No fault was found in {counted(partitions, 'partition')}.", unknown)
+        text = f"No error was found, but {counted(total, 'warning')}: {first}{where}."
+    elif not partitions:
+        text = "No fault was found, but the paths have no partitions."
+    else:
+        text = f"No fault was found in {counted(partitions, 'partition')}."
+    if resets:
+        # Consumers that skip or repeat records are worse than a warning about files.
+        return Verdict(
+            "warning", f"{of_groups} {text}".replace("No fault was found", "No other fault was found"), unknown
+        )
+    return Verdict("warning" if warnings else "sound", f"{text} {of_groups}".rstrip(), unknown)
+
+
+def _resets(numbers: Numbers) -> str:
+    """Return a clause about the groups whose committed offsets are out of range; empty if there are none."""
+    groups = numbers.tables["groups"]
+    found = groups.filter(pc.greater(groups["out_of_range"], pa.scalar(0))).sort_by([("out_of_range", "descending")])
+    if not found.num_rows:
+        return ""
+    group, number = str(found["group"][0].as_py()), found["out_of_range"][0].as_py()
+    text = f"group {shown(group)} resets in {counted(number, 'partition')}, as its committed "
+    text += "offset is out of range" if number == 1 else "offsets are out of range"
+    others = found.num_rows - 1
+    return text + (f" (and so {'does' if others == 1 else 'do'} {counted(others, 'other group')})" if others else "")
+
+
+def _lags(numbers: Numbers) -> str:
+    """Return a clause about the groups that lag much; empty if there are none."""
+    commits, partitions = numbers.tables["commits"], numbers.tables["partitions"]
+    names = ("topic", "partition", "start_offset", "end_offset")
+    size = {
+        (topic, partition): end - start
+        for topic, partition, start, end in zip(*(partitions[name].to_pylist() for name in names), strict=True)
+        if start is not None and end is not None
+    }
+    lags: defaultdict[str, int] = defaultdict(int)
+    sizes: defaultdict[str, int] = defaultdict(int)
+    columns = (commits[name].to_pylist() for name in ("group", "topic", "partition", "lag", "is_out_of_range"))
+    for group, topic, partition, lag, is_outside in zip(*columns, strict=True):
+        if lag is not None and not is_outside:
+            lags[group] += lag
+            sizes[group] += size.get((topic, partition), 0)
+    large = [group for group, lag in lags.items() if lag >= _LARGE_LAG and lag >= _LARGE_SHARE * sizes[group]]
+    if not large:
+        return ""
+    most = max(large, key=lambda group: lags[group])
+    text = f"group {shown(str(most))} lags by {counted(lags[most], 'record')}"
+    others = len(large) - 1
+    return text + (f" (and {counted(others, 'other group')} {'lags' if others == 1 else 'lag'} much)" if others else "")
 
 
 def hanging(numbers: Numbers) -> tuple[int, list[tuple[str, int, int]]]:

@@ -1,21 +1,9 @@
 """Distinct keys are counted about right, in any order and in parts, and bytes that are no sketch are refused."""
 
-import io
-
 import pytest
 
 from brokerless._native import KeySketch, Profile
-from support.log_files import batch
-
-
-class Memory(io.BytesIO):
-    """Bytes as a file that the core reads."""
-
-    def size(self):
-        return len(self.getvalue())
-
-    def read(self, position, length):
-        return self.getvalue()[position : position + length]
+from support.log_files import Memory, batch
 
 
 def of_keys(keys):

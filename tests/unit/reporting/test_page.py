@@ -10,7 +10,7 @@ import pytest
 import brokerless as bl
 from brokerless.checking.codes import CODES
 from brokerless.io.processes import Processes
-from brokerless.reporting import parts
+from brokerless.reporting import charts, parts
 from brokerless.reporting.page import page as page_of
 from brokerless.reporting.tables import compute
 from brokerless.reporting.texts import in_bytes, paragraphs, with_code
@@ -210,3 +210,57 @@ def test_records_of_very_many_hours_take_bounded_memory(tmp_path):
     hours = bl.report(tmp_path).tables["hours"]
     assert hours.num_rows == 60_000 / 24 + 1
     assert sum(hours["records"].to_pylist()) == 60_001
+
+
+@pytest.mark.parametrize(
+    ("step", "width"), [(3, "10 ms"), (100, "100 ms"), (1000, "a second"), (3000, "5 seconds"), (50_000, "a minute")]
+)
+def test_a_short_log_has_bars_of_short_times(tmp_path, step, width):
+    """All records of some hours used to be one bar."""
+    write_segment(tmp_path / "t-0", 0, [batch(at, [b"v"], timestamp=NOW + at * step) for at in range(100)])
+    found = bl.report(tmp_path)
+    assert "each bar an hour" not in found.html
+    assert f"<figcaption>Records, each bar {width}</figcaption>" in found.html
+    intervals = found.tables["intervals"]
+    assert sum(intervals["records"].to_pylist()) == 100
+    assert sum(intervals["bytes"].to_pylist()) == sum(found.tables["topics"]["bytes"].to_pylist())
+
+
+def test_a_single_time_has_no_chart(tmp_path):
+    write_segment(tmp_path / "t-0", 0, [batch(at, [b"v"], timestamp=NOW) for at in range(10)])
+    assert "each bar" not in bl.report(tmp_path).html
+
+
+def test_a_topic_without_short_intervals_makes_bars_of_hours(tmp_path):
+    """Bars without this topic's records would be wrong."""
+    times = [NOW + at * 1_000_000 for at in range(300)]
+    write_segment(tmp_path / "t-0", 0, [batch(at, [b"v"], timestamp=time) for at, time in enumerate(times)])
+    write_segment(tmp_path / "u-0", 0, [batch(0, [b"v"], timestamp=NOW)])
+    found = bl.report(tmp_path)
+    assert set(found.tables["intervals"]["topic"].to_pylist()) == {"u"}
+    assert "Records, each bar an hour" in found.html
+
+
+def test_offsets_of_a_finding_are_one_cell_with_both_ends(tmp_path):
+    log = write_segment(tmp_path / "t-0", 0, [batch(at * 10, [b"v"] * 10) for at in range(10)])
+    damage.flip_bit(log, log.stat().st_size // 2 + 30)
+    found = Parsed(bl.report(tmp_path).html)
+    assert "Offsets at risk" in found.text
+    assert "50 to 59" in found.text
+
+
+def test_tiles_name_the_node_and_show_the_time_small(tmp_path):
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"v"], timestamp=NOW)])
+    (tmp_path / "meta.properties").write_text("version=0\nbroker.id=3\ncluster.id=abc\n")
+    text = bl.report(tmp_path).html
+    assert "<b>node 3</b> cluster abc" in text
+    assert re.search(r"<b>\d{4}-\d\d-\d\d</b> <small>\d\d:\d\d:\d\d UTC</small> first record", text)
+
+
+def test_every_span_of_time_has_ticks():
+    """Some spans had no suitable distance of ticks, and Matplotlib warned on stderr."""
+    for length in (10, 90, 2000, 65_000, 200_000, 2_500_000, 40_000_000, 300_000_000, 9_000_000_000, 90_000_000_000):
+        svg = charts.bars_over_time(
+            "x", [NOW, NOW + length // 2], length // 2, [charts.Series([1, 2], 0)], charts.RECORDS
+        )
+        assert len(re.findall(r"<text", svg)) > 5

@@ -3,7 +3,7 @@
 import brokerless as bl
 from support import damage
 from support.log_files import batch, write_segment
-from support.state_records import write_records
+from support.state_records import commit_key, commit_value, write_records
 
 CLEAN = "No fault was found in 2 partitions."
 
@@ -99,3 +99,50 @@ def test_a_directory_on_which_no_broker_starts(tmp_path):
     path = healthy(tmp_path / "data")
     (path / "lost+found").mkdir()
     assert bl.report(path).verdict.startswith("1 finding keeps a broker from starting.")
+
+
+def commit(path, *commits):
+    write_records(
+        path, "__consumer_offsets", [(commit_key(group, "orders", 0), commit_value(at)) for group, at in commits]
+    )
+
+
+def long_topic(path, records=5000):
+    write_segment(path / "orders-0", 0, [batch(0, [b"v"] * records)])
+
+
+def test_groups_that_reset_come_before_warnings_and_lag(tmp_path):
+    long_topic(tmp_path)
+    commit(tmp_path, ("mailer", 9000), ("audit", 100), ("billing", 5000))
+    found = bl.report(tmp_path)
+    assert found.verdict.startswith(
+        "Group mailer resets in 1 partition, as its committed offset is out of range, and group audit lags by 4,900 "
+        "records. No error was found, but "
+    )
+    assert 'class="verdict warning"' in found.html
+    assert "Committed offsets out of range" in found.html
+    groups = {row["group"]: row["out_of_range"] for row in found.tables["groups"].to_pylist()}
+    assert groups == {"audit": 0, "billing": 0, "mailer": 1}
+
+
+def test_damage_comes_before_groups(tmp_path):
+    (log,) = orders(tmp_path, 1)
+    damage.flip_bit(log, 100)
+    commit(tmp_path, ("mailer", 9000), ("other", 8000))
+    found = bl.report(tmp_path).verdict
+    assert found.startswith("1 of 2 partitions is damaged")
+    assert ". Group mailer resets in 1 partition, as its committed offset is out of range (and so does 1 other" in found
+
+
+def test_a_small_lag_is_not_in_the_verdict(tmp_path):
+    long_topic(tmp_path)
+    commit(tmp_path, ("few", 4100), ("none", 5000))
+    assert "lags" not in bl.report(tmp_path).verdict
+
+
+def test_a_hostile_group_name_stays_text_in_the_verdict(tmp_path):
+    long_topic(tmp_path)
+    commit(tmp_path, ("<b>\u202e", 9000))
+    found = bl.report(tmp_path)
+    assert "Group <b>\\u202e resets" in found.verdict
+    assert "Group &lt;b&gt;\\u202e resets" in found.html

@@ -33,7 +33,7 @@ const LAST_MS: i64 = 230 * 8766 * HOUR_MS;
 /// The widths of intervals in ms, the shortest first. A profile with more intervals than [`MOST_INTERVALS`] has longer
 /// ones; with more of the longest, none.
 const INTERVALS: [i64; 6] = [10, 100, 1000, 10_000, 60_000, 600_000];
-const MOST_INTERVALS: usize = 500;
+const MOST_INTERVALS: usize = 200;
 
 /// The start of a group's time in ms, None without a time; its magic; the id of its codec.
 pub type ProfileGroup = (Option<i64>, i8, u8);
@@ -556,19 +556,19 @@ mod tests {
     #[test]
     fn intervals_are_as_short_as_their_number_allows() {
         for (step, width) in [(1, 10), (10, 100), (100, 1000), (60_000, 600_000)] {
-            let found = profile(true, (0..501).map(|at| NOW + at * step));
-            let expected = (Some(width), (501, 501));
+            let found = profile(true, (0..201).map(|at| NOW + at * step));
+            let expected = (Some(width), (201, 201));
             assert_eq!((found.interval_width(), records(&found)), expected);
         }
-        let mut all = profile(true, (0..500).map(|at| NOW + at));
+        let mut all = profile(true, (0..200).map(|at| NOW + at));
         assert_eq!(all.interval_width(), Some(10));
-        all.merge(&profile(true, (0..500).map(|at| NOW + at * 600_000)));
+        all.merge(&profile(true, (0..200).map(|at| NOW + at * 600_000)));
         assert_eq!(
             (all.interval_width(), records(&all)),
-            (Some(1000), (1000, 1000))
+            (Some(1000), (400, 400))
         );
-        all.merge(&profile(true, (0..501).map(|at| NOW + at * 600_000)));
-        assert_eq!((all.interval_width(), records(&all)), (None, (1501, 0)));
+        all.merge(&profile(true, (0..201).map(|at| NOW + at * 600_000)));
+        assert_eq!((all.interval_width(), records(&all)), (None, (601, 0)));
     }
 
     #[test]
