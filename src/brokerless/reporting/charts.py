@@ -12,6 +12,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matplotlib import dates, style
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -84,8 +85,9 @@ def bars_over_time(name: str, times: Sequence[int], width: int, series: Sequence
     days = width / _MS_PER_DAY
     below = [0.0] * len(times)
     for one in series:
-        axes.bar(starts, one.values, days, bottom=below, align="edge", color=_SERIES[one.colour], linewidth=0)
-        below = [low + value for low, value in zip(below, one.values, strict=True)]
+        tops = [low + value for low, value in zip(below, one.values, strict=True)]
+        _draw(axes, starts, days, below, tops, one.colour)
+        below = tops
     _time_axis(axes)
     return _svg(name, figure, axes, unit)
 
@@ -116,9 +118,24 @@ def bars(name: str, labels: Sequence[str], series: Sequence[Series], unit: Unit,
     width = 0.8 / max(len(series), 1)
     for number, one in enumerate(series):
         places = [place - 0.4 + width * number for place in range(len(labels))]
-        axes.bar(places, one.values, width * 0.92, align="edge", color=_SERIES[one.colour], linewidth=0)
+        _draw(axes, places, width * 0.92, [0.0] * len(places), one.values, one.colour)
     axes.set_xticks(range(len(labels)), labels)
     return _svg(name, figure, axes, unit)
+
+
+def _draw(
+    axes: Axes, starts: Sequence[float], width: float, below: Sequence[float], tops: Sequence[float], colour: int
+) -> None:
+    """Draw bars. A collection is drawn many times as fast as an artist for each bar."""
+    corners = [
+        ((start, low), (start, top), (start + width, top), (start + width, low))
+        for start, low, top in zip(starts, below, tops, strict=True)
+    ]
+    bars = PolyCollection(corners, facecolors=_SERIES[colour], linewidths=0)
+    bars.set_in_layout(False)
+    axes.add_collection(bars)
+    axes.autoscale_view()
+    axes.set_ylim(0, max(axes.get_ylim()[1], 1.05 * max(tops, default=0)))
 
 
 def _figure(*, is_wide: bool = False) -> tuple[Figure, Axes]:

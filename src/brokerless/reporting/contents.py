@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from brokerless import _native
-from brokerless.checking.check import check_directories, check_log, open_log
+from brokerless.checking.check import DirectoriesToCheck, check_directories, check_log, open_log
 from brokerless.io.chunking import in_shares
 from brokerless.state.producers import SCHEMA as PRODUCERS
 from brokerless.state.producers import as_table, entries_of
@@ -22,7 +22,7 @@ from brokerless.state.producers import as_table, entries_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from brokerless.checking.check import DirectoriesToCheck, LogToCheck
+    from brokerless.checking.check import LogToCheck
     from brokerless.checking.finding import Finding
     from brokerless.io.storage import File
     from brokerless.layout.log_dir_files import LogDirFiles
@@ -133,21 +133,17 @@ def passes(logs: Iterable[LogToCheck], read: Iterable[str]) -> list[tuple[Piece,
     return in_shares(found, lambda piece: piece.log.size + _OPEN_COST, max(_PASS_BYTES, total // _MOST_PASSES))
 
 
-def around(directories: DirectoriesToCheck) -> Contents:
-    """Check log directories, except for their logs."""
-    found = Contents()
-    found.add(check_directories(directories))
-    return found
-
-
-def read(pieces: Iterable[Piece], progress: Callable[[int], None] = lambda _: None) -> Contents:
+def read(pieces: DirectoriesToCheck | Iterable[Piece], progress: Callable[[int], None] = lambda _: None) -> Contents:
     """Read logs whole: collect the findings of a check, and count the sound contents.
 
     Args:
-        pieces: the logs.
+        pieces: the logs; or log directories, which are checked except for their logs.
         progress: gets the bytes of each segment that was read.
     """
     found = Contents()
+    if isinstance(pieces, DirectoriesToCheck):
+        found.add(check_directories(pieces))
+        return found
     counted: defaultdict[str, dict[int, _Partition]] = defaultdict(dict)
     producers: list[tuple[Log, pa.RecordBatch]] = []
     roots: dict[str, LogDirFiles] = {}

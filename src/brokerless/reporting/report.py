@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from brokerless.io.clock import now_ms
 from brokerless.io.processes import Processes
 from brokerless.io.runner import Threads
+from brokerless.reporting.contents import read
 from brokerless.reporting.samples import MOST_RECORDS
 from brokerless.reporting.tables import compute
 
@@ -126,6 +127,9 @@ def report(
     check_installed()
     check_samples(samples)
     with Threads() if jobs == 1 else Processes(jobs) as runner:
+        # Processes start while this one lists the directories.
+        for _ in range(jobs if jobs > 1 else 0):
+            runner.start(read, ())
         numbers = compute(tuple(os.fspath(path) for path in paths), topics, runner, progress, samples=samples)
     return ClusterReport(numbers)
 
