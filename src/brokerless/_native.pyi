@@ -52,6 +52,7 @@ __all__ = [
     "ProducerReplay",
     "ProducerSequences",
     "Producers",
+    "Profile",
     "RecordRows",
     "RunReader",
     "SegmentConversion",
@@ -1176,7 +1177,7 @@ class Profile:
     """Sums of records and batches by time, magic and codec.
 
     A record counts at its timestamp, a batch at its largest timestamp. Without a timestamp, the time is null. All
-    records on disk count, except that control records only count as such.
+    records on disk count; control records have a sum of their own.
 
     Args:
         serialized: the result of `to_bytes`; None for an empty profile.

@@ -67,7 +67,7 @@ def verdict(numbers: Numbers) -> Verdict:
 
 
 def _resets(numbers: Numbers) -> str:
-    """Return a clause about the groups whose committed offsets are out of range; empty if there are none."""
+    """Return a clause about the groups whose committed offsets are out of range; else an empty text."""
     groups = numbers.tables["groups"]
     found = groups.filter(pc.greater(groups["out_of_range"], pa.scalar(0))).sort_by([("out_of_range", "descending")])
     if not found.num_rows:
@@ -80,7 +80,7 @@ def _resets(numbers: Numbers) -> str:
 
 
 def _lags(numbers: Numbers) -> str:
-    """Return a clause about the groups that lag much; empty if there are none."""
+    """Return a clause about the groups that lag much; else an empty text."""
     commits, partitions = numbers.tables["commits"], numbers.tables["partitions"]
     names = ("topic", "partition", "start_offset", "end_offset")
     size = {

@@ -1,7 +1,7 @@
 //! Sums of the records and batches of a log, by time, message format and codec.
 //!
 //! A record counts at its timestamp, a batch at its largest timestamp. All records count, including aborted records and
-//! records below the log start offset. Control records count as such.
+//! records below the log start offset. Control records have a sum of their own.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ const WIDTHS: [(i64, usize); 4] = [
 ];
 /// The number of binary logarithms of a batch's size.
 const SIZES: usize = 32;
-/// The end of the times that a bounded profile tells apart: the year 2200. Later times count as no time.
+/// The end of the times that a bounded profile distinguishes: the year 2200. Later times count as no time.
 const LAST_MS: i64 = 230 * 8766 * HOUR_MS;
 
 /// The widths of intervals in ms, the shortest first. A profile with more intervals than [`MOST_INTERVALS`] has longer

@@ -1,4 +1,4 @@
-//! Checks the batches that are sent. Clients get them as stored, and only this check tells the user of damage.
+//! Checks the batches that are sent. Clients get them as stored, and only this check shows the user the damage.
 
 use std::io;
 use std::sync::Arc;
