@@ -127,9 +127,11 @@ CODES: dict[str, Code] = {
     ),
     "batch-cut": Code(
         "error",
-        "an older segment ends in the middle of a batch",
-        "It starts. A fetch that reaches the end of this segment fails.",
-        _ENDS_HERE,
+        "a segment ends in the middle of a batch, although no crash explains it",
+        "It starts, and skips the rest of this segment without an error. If this is the newest segment, the log ends "
+        "there.",
+        "A consumer gets neither the lost records nor an error. A read returns the rows before the damage, and raises "
+        "an error.",
         f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
         subject="batch",
         loses_records=True,

@@ -74,7 +74,8 @@ def tiles(numbers: Numbers, now: int) -> list[Tile]:
     ]
     if numbers.nodes:
         ids = ", ".join(map(str, numbers.nodes[:8])) + (", …" if len(numbers.nodes) > 8 else "")
-        cluster = f"cluster {shown(', '.join(numbers.cluster_ids))}" if numbers.cluster_ids else "in no cluster"
+        # The title names the cluster. Its id is long, and would break in a tile.
+        cluster = ("in no cluster", "of this cluster", "of these clusters")[min(len(numbers.cluster_ids), 2)]
         tiles.insert(0, Tile(f"node{'s' if len(numbers.nodes) > 1 else ''} {ids}", cluster))
     if times is not None:
         for what, ms in zip(("first record", "last record"), _ends(numbers.tables, times), strict=True):
@@ -523,10 +524,10 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
     return Section(
         "groups",
         "Groups",
-        "Lag is the number of records behind the committed offset. It is unknown for partitions that the paths lack. A "
-        "committed offset is out of range if it is below the start or above the end of its partition. A consumer that "
-        "starts with it resets to the offset that `auto.offset.reset` names. A backward commit is below the group's "
-        "previous one.",
+        "Lag is the number of records from the committed offset to the end of the log. It is unknown for partitions "
+        "that the paths lack. A committed offset is out of range if it is below the start or above the end of its "
+        "partition. A consumer that starts with it resets to the offset that `auto.offset.reset` names. A backward "
+        "commit is below the group's previous one.",
         found,
         [table_of("Groups, the greatest lag first", *rows), _out_of_range(tables)],
     )

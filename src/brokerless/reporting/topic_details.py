@@ -49,7 +49,7 @@ def topic_details(tables: dict[str, pa.Table], times: TimeRange | None) -> Secti
         if topic in of_topics
     ]
     more = tables["topics"].num_rows - len(details)
-    about = "The partitions of each topic. Lag is the number of records behind the group's committed offset. "
+    about = "The partitions of each topic. Lag is the number of records from a group's committed offset to the end. "
     if tables["samples"].num_rows:
         places = tables["samples"].group_by(["topic", "partition"]).aggregate([]).num_rows
         about += (

@@ -253,7 +253,8 @@ def test_tiles_name_the_node_and_show_the_time_small(tmp_path):
     write_segment(tmp_path / "t-0", 0, [batch(0, [b"v"], timestamp=NOW)])
     (tmp_path / "meta.properties").write_text("version=0\nbroker.id=3\ncluster.id=abc\n")
     text = bl.report(tmp_path).html
-    assert "<b>node 3</b> cluster abc" in text
+    assert "<b>node 3</b> of this cluster" in text
+    assert text.count("abc") == text.count("Kafka cluster abc"), "a tile repeats the id of the title"
     assert re.search(r"<b>\d{4}-\d\d-\d\d</b> <small>\d\d:\d\d:\d\d UTC</small> first record", text)
 
 
