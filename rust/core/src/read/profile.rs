@@ -255,15 +255,21 @@ impl Profile {
     ) -> FileResult<(), F> {
         let mut window = Window::new(file, position, end, read_length)?;
         let mut reading = reading();
+        let mut floor = None;
         while window.position < end {
             match next_batch(window.data(), window.position)? {
                 NextBatch::Batch(header, _) => {
+                    let floor = *floor.get_or_insert_with(|| floor_of(&header, first_offset));
                     let counted =
-                        self.batch(&header, window.data(), first_offset, &mut reading, take_key);
+                        self.batch(&header, window.data(), floor, &mut reading, take_key);
                     match counted {
                         Err(error) if first_offset.is_none() => return Err(error.into()),
-                        _ => window.advance(header.size()),
+                        Ok(()) if first_offset.is_some() => {
+                            reading.0.next_offset = header.next_offset();
+                        }
+                        _ => {}
                     }
+                    window.advance(header.size());
                 }
                 NextBatch::NeedMore(needed) => {
                     if !window.fill(needed)? {
@@ -355,13 +361,12 @@ impl Profile {
         &mut self,
         header: &Header,
         bytes: &[u8],
-        first_offset: Option<i64>,
+        floor: i64,
         reading: &mut (Fetch, Columns),
         take_key: &mut dyn FnMut(&[u8]),
     ) -> Result<()> {
         let (fetch, columns) = reading;
         let counted = loop {
-            let floor = first_offset.unwrap_or(i64::MIN);
             match fetch.batch_from(floor, header, bytes, columns) {
                 Ok(progress) => {
                     self.rows(header, columns, take_key);
@@ -488,6 +493,14 @@ impl Profile {
                 .merge(&sums);
         }
     }
+}
+
+/// Returns the offset below which the rows of a run do not count. The first batch of a run may begin below the run, in
+/// the batch before it. A wrapper's header has only its last offset, so it says nothing about the first one.
+fn floor_of(first: &Header, first_offset: Option<i64>) -> i64 {
+    first_offset
+        .filter(|&offset| first.magic == 2 && first.base_offset < offset)
+        .unwrap_or(i64::MIN)
 }
 
 fn reading() -> (Fetch, Columns) {
