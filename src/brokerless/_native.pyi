@@ -1206,7 +1206,8 @@ class Profile:
             position: the byte position of the first batch.
             end: the byte position after the last batch.
             first_offset: the first offset of a run of a survey: rows below it do not count, and of batches with
-                malformed records only the headers count. None: the batches must be sound and whole.
+                malformed records only the headers count. Runs must come in order. None: the batches must be sound and
+                whole.
             keys: gets the keys.
 
         Raises:

@@ -339,7 +339,7 @@ class PartitionFiles:
             whole = self.whole
             is_end = whole is not self and self.segments[0].path == whole.segments[-1].path
             return whole.expected_end if is_end else None
-        if self._claimed_end is None:
+        if self._claimed_end is None or self.root.is_locked:
             return None
         # A broker may have written or stopped since some of the files were read: read all of them again. A broker that
         # stops writes the checkpoints before it releases the lock.
@@ -401,7 +401,14 @@ class PartitionFiles:
     def _cut_short(self, segment: Segment) -> Iterator[Defect]:
         """Yield the records missing at the end of an older segment's `.log`, according to its index."""
         # On an object store, this check costs a request for each segment.
-        if is_remote(segment.path) or segment.entry_behind(0, segment.size) is None or not self.trusts_index(segment):
+        if is_remote(segment.path):
+            return
+        try:
+            is_behind = segment.entry_behind(0, segment.size) is not None
+        except FileNotFoundError:
+            # A running broker deletes segments.
+            is_behind = True
+        if not is_behind or not self.trusts_index(segment):
             return
         walk = _native.HeaderWalk()
         with segment.open() as file, contextlib.suppress(CorruptRecordError, UnsupportedFormatError):

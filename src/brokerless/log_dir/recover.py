@@ -75,8 +75,8 @@ class Forecast:
     Attributes:
         steps: the changes to each log, in order, each with the name of the log's directory.
         cuts: the truncations at damage, each with the name of its log.
-        damaged_offsets: the number of offsets in the damage at these truncations, up to the highest offset that sound
-            batches after the damage or other files give; None if nothing gives one.
+        damaged_offsets: the number of offsets in the damage at these truncations, at most; None if it is not known,
+            because damage follows the last sound batch of a log, and no file shows for certain where the log ended.
         metas: the ids of the directories, by path; directories without ids are left out.
         faults: the reasons why a broker will not start.
         missing_metadata: the reasons why a broker will start but serve nothing, unless another of its log directories
@@ -402,8 +402,12 @@ def _foresee(found: Forecast, name: str, loaded: Loaded) -> None:
 def _damaged_offsets(loaded: Loaded, cuts: Sequence[Cut]) -> int | None:
     """Return the number of offsets in the damage of a log; None if nothing shows where the log ended."""
     ends = [last + 1 for _, last in (cut.offsets for cut in cuts if cut.offsets is not None)]
-    if loaded.expected_end is not None:
-        ends.append(loaded.expected_end.offset)
+    expected = loaded.expected_end
+    if max(cuts, key=lambda cut: cut.name).ends_damaged and (expected is None or not expected.is_certain):
+        # After a crash, the other files may be behind the log.
+        return None
+    if expected is not None:
+        ends.append(expected.offset)
     sound = sum(cut.records for cut in cuts)
     return max(0, max(ends) - loaded.log_end_offset - sound) if ends else None
 

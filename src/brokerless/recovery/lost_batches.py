@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.io.file_window import is_zero_from
+from brokerless.log.defect import Defect
 from brokerless.log.segment import whole_batches
 from brokerless.log.survey import Run, survey
 
@@ -33,6 +34,7 @@ class Cut(NamedTuple):
         batches: the number of sound batches in the bytes.
         records: the number of records in these batches, without markers.
         offsets: the first and the last offset of these batches; None without batches.
+        ends_damaged: whether damage follows these batches, so that they do not show where the log ended.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Cut(NamedTuple):
     batches: int = 0
     records: int = 0
     offsets: tuple[int, int] | None = None
+    ends_damaged: bool = False
 
     def __str__(self) -> str:
         cut_off = f"{self.name} from byte {self.position} on ({self.size} bytes: {self.why})"
@@ -82,12 +85,15 @@ def cut(name: str, file: View, position: int, why: str, *, base_offset: int, sta
     found = Cut(name, position, file.size() - position, why, is_damage)
     if is_zero_from(file, position):
         return found._replace(is_damage=False)
-    lost = [batch for batch in _sound(name, file, position, base_offset) if batch.last_offset >= start_offset]
+    parts = survey(file, name, base_offset, None, file.size()).parts
+    last = parts[-1] if parts else None
+    lost = [batch for batch in _sound(parts, file, position, base_offset) if batch.last_offset >= start_offset]
     return found._replace(
         is_damage=is_damage or bool(lost),
         batches=len(lost),
         records=sum(batch.records for batch in lost),
         offsets=(lost[0].first_offset, lost[-1].last_offset) if lost else None,
+        ends_damaged=isinstance(last, Defect) and not is_zero_from(file, last.position),
     )
 
 
@@ -97,10 +103,10 @@ class _Sound(NamedTuple):
     records: int
 
 
-def _sound(name: str, file: View, position: int, base_offset: int) -> Iterator[_Sound]:
+def _sound(parts: list[Run | Defect], file: View, position: int, base_offset: int) -> Iterator[_Sound]:
     """Yield the batches after a position that a read that skips damage would return."""
     next_offset = base_offset
-    for run in survey(file, name, base_offset, None, file.size()).parts:
+    for run in parts:
         if not isinstance(run, Run) or run.end_position <= position:
             continue
         for rows, _ in whole_batches(file, max(position, run.position), run.end_position):

@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from brokerless.arguments import check_number, some_or_all, to_ms
 from brokerless.errors import CorruptRecordError
@@ -63,6 +63,7 @@ _MOST_TOLD = 1000
 _COARSEST_CLOCK_NS = 2_000_000_000
 _PARTITION = re.compile(r".+-\d+")
 _Status = tuple[str, int, int]
+_T = TypeVar("_T")
 
 
 class ServedDirectory:
@@ -95,7 +96,9 @@ class ServedDirectory:
             self._logs = _by_partition(found.logs(self._wanted))
         self._numbers = _by_topic(self._logs)
         self._number = 0
-        self._told: set[str | tuple[str, int]] = set()
+        # Clients cause any number of warnings, which must not keep damage from being logged.
+        self._told: set[str] = set()
+        self._damaged: set[str | tuple[str, int]] = set()
         # The threads of the server call this object, so they have no interface of their own.
         self._face = current_face()
         self._lock, self._listing = threading.Lock(), threading.Lock()
@@ -372,7 +375,7 @@ class ServedDirectory:
 
     def problem(self, text: str) -> None:
         """Log a warning about unreadable content, once for each message. Clients get an error without these details."""
-        if self._is_new(text):
+        if self._is_new(text, self._told):
             _LOGGER.warning("%s", printable(text))
 
     def damaged(self, error: CorruptRecordError | UnsupportedFormatError, path: str | None = None) -> None:
@@ -385,15 +388,16 @@ class ServedDirectory:
         error.path = error.path or path
         error.face = self._face
         text = str(error).replace("\nhint: ", "; hint: ")
-        if self._is_new(text if error.path is None or error.position is None else (error.path, error.position)):
+        place = text if error.path is None or error.position is None else (error.path, error.position)
+        if self._is_new(place, self._damaged):
             _LOGGER.error("%s", printable(text))
 
-    def _is_new(self, told: str | tuple[str, int]) -> bool:
+    def _is_new(self, what: _T, known: set[_T]) -> bool:
         """Return whether this was not logged before. Hostile files may cause any number of messages."""
         with self._lock:
-            is_new = told not in self._told and len(self._told) < _MOST_TOLD
+            is_new = what not in known and len(known) < _MOST_TOLD
             if is_new:
-                self._told.add(told)
+                known.add(what)
         return is_new
 
     def _epochs_of(self, log: Log) -> list[LeaderEpoch]:

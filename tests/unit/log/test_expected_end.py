@@ -372,3 +372,24 @@ def test_a_log_of_which_only_indexes_are_left_is_said_to_lack_all(data, run, lev
         result = run(name, data, *options, "--dry-run", "--topic", "t")
         assert result.code == 1, verb
         assert "records are missing" in result.err
+
+
+def test_what_a_running_broker_deletes_is_not_missing(data, monkeypatch):
+    """Retention deletes a segment, and a deletion renames the directory, after the files were listed."""
+    monkeypatch.setattr(bl.LogDirFiles, "is_locked", True)
+    log = bl.Log(data / "t-0")
+    assert (len(log.segments), log.log_end_offset) == (3, 9)
+    for suffix in ("log", "index", "timeindex"):
+        (data / "t-0" / f"{0:020d}.{suffix}").unlink()
+    assert log.files.missing == []
+    assert log.files.lost_after(log.segments[0]) == []
+
+
+def test_an_end_that_a_running_broker_claims_needs_no_second_look(data, monkeypatch):
+    checkpoint = data / checkpoints.HIGH_WATERMARKS
+    checkpoint.write_text("0\n1\nt 0 100\n")
+    monkeypatch.setattr(bl.LogDirFiles, "is_locked", True)
+    log = bl.Log(data / "t-0")
+    assert (log.log_end_offset, log.high_watermark) == (9, 100)
+    (data / "t-0").rename(data / "t-0.0123456789abcdef0123456789abcdef-delete")
+    assert log.files.expected_end is None

@@ -100,6 +100,23 @@ def test_lost_framing_is_searched_for_sound_batches(data):
     assert forecast(str(data)).lost_records == 89 + 1
 
 
+@pytest.mark.parametrize("high_watermark", [None, 98, 99])
+def test_no_number_is_given_if_damage_hides_the_end_of_the_log(data, high_watermark):
+    """A high watermark may be seconds behind the log, so after a crash it is no bound."""
+    damage(data)
+    last = max((data / "t-0").glob("*.log"))
+    size = len(batch(0, [b"99"]))
+    for number in (1, 2):
+        overwrite(last, last.stat().st_size - (number - 1) * size - 3, b"\xff")
+    for snapshot in (data / "t-0").glob("*.snapshot"):
+        snapshot.unlink()
+    offsets = {} if high_watermark is None else {("t", 0): high_watermark}
+    (data / checkpoints.HIGH_WATERMARKS).write_bytes(checkpoints.format_offset_checkpoint(offsets))
+    found = forecast(str(data))
+    assert (found.lost_records, found.damaged_offsets) == (90, None)
+    assert found.summary().startswith("90 records lost after damage in 1 log, and what was in the damage; ")
+
+
 def test_a_damaged_end_is_cut_off_and_said(data):
     """Nothing sound is behind it: a broker, too, has nothing else to do."""
     last = max((data / "t-0").glob("*.log"))

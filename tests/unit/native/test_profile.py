@@ -80,3 +80,26 @@ def test_a_part_without_intervals_leaves_none():
     found.merge(profile([NOW], is_bounded=True))
     assert (found.interval_width, found.intervals().num_rows) == (None, 0)
     assert found.records == 5002
+
+
+def test_a_wrapper_inside_the_batches_before_it_counts_no_records(golden):
+    """Its header has only its last offset. A read finds its first offset, and leaves it out too."""
+    content = (golden / "logs/kafka-2.8-v1/codec-gzip-0" / f"{0:020}.log").read_bytes()
+    size = 12 + int.from_bytes(content[8:12], "big")
+    following = 12 + int.from_bytes(content[size + 8 : size + 12], "big")
+    first, second = content[:size], content[size : size + following]
+    counted = []
+    for runs in ([first], [second], [first, second], [second, first]):
+        found, position = Profile(), 0
+        for run in runs:
+            # A survey takes the last offset of a wrapper at the start of a run as the run's first one.
+            found.feed(
+                Memory(b"".join(runs)), position, position + len(run), first_offset=int.from_bytes(run[:8], "big")
+            )
+            position += len(run)
+        assert sum(found.groups()["batches"].to_pylist()) == len(runs)
+        counted.append(found.records)
+    of_first, of_second, in_order, out_of_order = counted
+    assert of_first > 1
+    assert in_order == of_first + of_second
+    assert out_of_order == of_second

@@ -52,6 +52,23 @@ def test_topics_count_what_a_read_returns(golden, golden_tables):
         assert row["distinct_keys"] == pytest.approx(distinct, rel=0.05)
 
 
+@pytest.mark.parametrize("log_dir", ["kafka-2.8-v0", "kafka-2.8-v1", "kafka-2.8-mixed"])
+def test_records_of_old_formats_all_count(golden, log_dir):
+    """The header of a compressed batch of magic 0 or 1 has only its last offset, so a run seems to begin there."""
+    wrappers = 0
+    found = {
+        (row["topic"], row["partition"]): row["records"]
+        for row in tables(golden / "logs" / log_dir)["partitions"].to_pylist()
+    }
+    for log in bl.LogDirs(golden / "logs" / log_dir).logs():
+        if log.log_start_offset == log.local_log_start_offset == log.segments[0].base_offset:
+            rows = log.read(columns=["magic", "compression"]).read_all()
+            assert found[log.topic, log.partition] == rows.num_rows, log
+            is_wrapped = pc.and_(pc.less(rows["magic"], 2), pc.not_equal(rows["compression"], "none"))
+            wrappers += pc.sum(is_wrapped).as_py() or 0
+    assert wrappers > 100
+
+
 def test_sums_of_the_parts_are_those_of_the_topics(golden_tables):
     topics = {row["topic"]: row for row in golden_tables["topics"].to_pylist()}
     for part, facts in (

@@ -6,11 +6,13 @@ import struct
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import confluent_kafka
 import pytest
 
 import brokerless as bl
+from brokerless.errors import CorruptRecordError
 from brokerless.layout import checkpoints
 from brokerless.serving.directory import ServedDirectory
 from support.log_files import NOW, batch
@@ -144,3 +146,13 @@ def test_commits_name_topics_where_one_has_no_id(data, has_ids):
             found = connection.recv(length, socket.MSG_WAITALL)
     last = {api: last for api, _, last in struct.iter_unpack(">hhh", found[10:])}
     assert (last[8], last[9]) == ((10, 10) if has_ids else (9, 9))
+
+
+def test_clients_that_cause_many_warnings_hide_no_damage(data, caplog):
+    directory = ServedDirectory(data)
+    for number in range(2000):
+        directory.refused(f"topic-{number}")
+    for position in range(2000):
+        directory.damaged(CorruptRecordError("broken", path="/data/t-0/0.log", position=position))
+    levels = Counter(record.levelname for record in caplog.records if record.name == "brokerless.serve")
+    assert levels["ERROR"] == levels["WARNING"] == 1000

@@ -191,6 +191,8 @@ pub struct Profile {
     width: i64,
     is_bounded: bool,
     intervals: Intervals,
+    /// The offset after the last batch of the runs of surveys.
+    next_offset: i64,
 }
 
 impl Profile {
@@ -206,6 +208,7 @@ impl Profile {
                 width: INTERVALS.first().copied().filter(|_| is_bounded),
                 sums: BTreeMap::new(),
             },
+            next_offset: i64::MIN,
         }
     }
 
@@ -244,7 +247,8 @@ impl Profile {
     ///
     /// With `first_offset`, the batches are sound according to a survey: rows below this offset do not count, because a
     /// batch before them has them too, and of batches with malformed records, which the survey's reader reports, only
-    /// the headers count. Without it, all batches must be sound and whole.
+    /// the headers count. The runs of a log must come in order, because a wrapper that begins below the end of the
+    /// batch before it is malformed, too. Without it, all batches must be sound and whole.
     pub fn feed<F: ReadAt>(
         &mut self,
         file: F,
@@ -255,15 +259,24 @@ impl Profile {
     ) -> FileResult<(), F> {
         let mut window = Window::new(file, position, end, read_length)?;
         let mut reading = reading();
+        let mut floor = None;
+        if first_offset.is_some() {
+            reading.0.next_offset = self.next_offset;
+        }
         while window.position < end {
             match next_batch(window.data(), window.position)? {
                 NextBatch::Batch(header, _) => {
-                    let counted =
-                        self.batch(&header, window.data(), first_offset, &mut reading, take_key);
+                    let floor = *floor.get_or_insert_with(|| floor_of(&header, first_offset));
+                    let counted = self.batch(&header, window.data(), floor, &mut reading, take_key);
                     match counted {
                         Err(error) if first_offset.is_none() => return Err(error.into()),
-                        _ => window.advance(header.size()),
+                        Ok(()) if first_offset.is_some() => {
+                            self.next_offset = header.next_offset();
+                            reading.0.next_offset = self.next_offset;
+                        }
+                        _ => {}
                     }
+                    window.advance(header.size());
                 }
                 NextBatch::NeedMore(needed) => {
                     if !window.fill(needed)? {
@@ -355,13 +368,12 @@ impl Profile {
         &mut self,
         header: &Header,
         bytes: &[u8],
-        first_offset: Option<i64>,
+        floor: i64,
         reading: &mut (Fetch, Columns),
         take_key: &mut dyn FnMut(&[u8]),
     ) -> Result<()> {
         let (fetch, columns) = reading;
         let counted = loop {
-            let floor = first_offset.unwrap_or(i64::MIN);
             match fetch.batch_from(floor, header, bytes, columns) {
                 Ok(progress) => {
                     self.rows(header, columns, take_key);
@@ -488,6 +500,14 @@ impl Profile {
                 .merge(&sums);
         }
     }
+}
+
+/// Returns the offset below which the rows of a run do not count. The first batch of a run may begin below the run, in
+/// the batch before it. A wrapper's header has only its last offset, so it says nothing about the first one.
+fn floor_of(first: &Header, first_offset: Option<i64>) -> i64 {
+    first_offset
+        .filter(|&offset| first.magic == 2 && first.base_offset < offset)
+        .unwrap_or(i64::MIN)
 }
 
 fn reading() -> (Fetch, Columns) {
