@@ -40,13 +40,13 @@ pub(crate) fn check(
     length: u64,
     memory: &Arc<Memory>,
 ) -> io::Result<()> {
-    let (begun, end) = (segment.checked.first_unchecked(position), position + length);
+    let (mut begun, end) = (segment.checked.first_unchecked(position), position + length);
     let share = memory.share();
     if begun >= end || !share.grow(CHUNK) {
         return Ok(());
     }
     let mut position = begun;
-    let mut buffer = Vec::new();
+    let (mut buffer, mut reserved) = (Vec::new(), CHUNK);
     while position < end {
         let left = usize::try_from(end - position).unwrap_or(usize::MAX);
         let wanted = left.min(buffer.len().max(CHUNK));
@@ -71,10 +71,15 @@ pub(crate) fn check(
             position = segment.end;
         } else if count < wanted || needed == 0 || batch_end > end {
             break;
-        } else if needed > MOST || !share.grow(needed) {
+        } else if needed > MOST {
             position = batch_end;
-        } else {
+        } else if share.grow(needed.saturating_sub(reserved)) {
+            reserved = reserved.max(needed);
             buffer.resize(needed, 0);
+        } else {
+            // The batch is checked when it is sent again.
+            segment.checked.add(begun, position);
+            (begun, position) = (batch_end, batch_end);
         }
     }
     segment.checked.add(begun, position);
@@ -100,5 +105,119 @@ fn sound(segment: &Segment, bytes: &[u8], position: u64) -> Option<(usize, usize
                 return None;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::base::directory::{
+        Commit, Damage, Directory, KnownGroup, Partition, PartitionLookup, Refusal, TimedOffset,
+        Topics,
+    };
+    use crate::base::sync::lock;
+
+    /// A directory that keeps the places of damage.
+    #[derive(Default)]
+    struct Places(Mutex<Vec<u64>>);
+
+    impl Directory for Places {
+        fn cluster_id(&self) -> String {
+            String::new()
+        }
+        fn topics(&self) -> Result<Arc<Topics>, Refusal> {
+            Ok(Arc::default())
+        }
+        fn partition(&self, _: &str, _: i32, _: Option<u64>) -> Result<PartitionLookup, Refusal> {
+            panic!("nobody asks")
+        }
+        fn offset_for_time(
+            &self,
+            _: &str,
+            _: i32,
+            _: i64,
+            _: i64,
+        ) -> Result<Option<TimedOffset>, Refusal> {
+            Ok(None)
+        }
+        fn leader_epochs(&self, _: &str) -> Result<Vec<i32>, Refusal> {
+            Ok(Vec::new())
+        }
+        fn groups(&self) -> Result<Vec<KnownGroup>, Refusal> {
+            Ok(Vec::new())
+        }
+        fn commits(&self) -> Result<Vec<(String, String, i32, Commit)>, Refusal> {
+            Ok(Vec::new())
+        }
+        fn configs(&self, _: &str, _: &str) -> Result<Vec<(String, String)>, Refusal> {
+            Ok(Vec::new())
+        }
+        fn damaged(&self, damage: &Damage) {
+            lock(&self.0).push(damage.error.position);
+        }
+        fn size(&self, _: &str) -> Result<u64, Refusal> {
+            Ok(0)
+        }
+        fn read(&self, _: &str, _: u64, _: usize) -> Result<bytes::Bytes, Refusal> {
+            Ok(bytes::Bytes::new())
+        }
+    }
+
+    /// A batch whose checksum is wrong.
+    fn damaged_batch(size: usize) -> Vec<u8> {
+        let mut bytes = vec![0; size];
+        let length = u32::try_from(size - 12).unwrap();
+        bytes
+            .get_mut(8..12)
+            .unwrap()
+            .copy_from_slice(&length.to_be_bytes());
+        *bytes.get_mut(16).unwrap() = 2;
+        bytes
+    }
+
+    fn checked(sizes: &[usize]) -> (Vec<u8>, Arc<Places>, Segment) {
+        let bytes: Vec<u8> = sizes.iter().flat_map(|&size| damaged_batch(size)).collect();
+        let places = Arc::new(Places::default());
+        let directory: Arc<dyn Directory> = Arc::<Places>::clone(&places);
+        let partition = Partition {
+            path: "memory://t-0".into(),
+            ..Partition::default()
+        };
+        let segment = Segment::open(&directory, &partition, 0, Some(bytes.len() as u64)).unwrap();
+        (bytes, places, segment)
+    }
+
+    #[test]
+    fn a_large_batch_that_is_sent_while_memory_is_short_is_checked_later() {
+        let (large, small) = (3 << 20, 1000);
+        let (bytes, places, segment) = checked(&[small, large]);
+        let memory = Memory::new(16 << 20);
+        let others = memory.share();
+        assert!(others.grow(8 << 20));
+        let run = || {
+            let length = bytes.len() as u64;
+            check(&segment, &Held(&bytes, 0), 0, length, &memory).unwrap();
+            lock(&places.0).drain(..).collect::<Vec<_>>()
+        };
+        assert_eq!(run(), [0]);
+        assert_eq!(run(), [0; 0]);
+        others.give_back(8 << 20);
+        assert_eq!(run(), [small as u64]);
+        assert_eq!(run(), [0; 0]);
+    }
+
+    #[test]
+    fn the_check_of_many_large_batches_reserves_the_memory_of_the_largest() {
+        let sizes: Vec<usize> = (0..12).map(|number| (1 << 20) + 1000 * number).collect();
+        let (bytes, places, segment) = checked(&sizes);
+        let memory = Memory::new(8 << 20);
+        let length = bytes.len() as u64;
+        check(&segment, &Held(&bytes, 0), 0, length, &memory).unwrap();
+        assert_eq!(lock(&places.0).len(), sizes.len());
+        assert_eq!(memory.used(), 0);
     }
 }
