@@ -57,7 +57,7 @@ def recover(
     starts without a recovery of its own.
 
     The first line says how many records are lost, how many changes are needed, and whether a broker will start. The
-    damage itself may hold further records: the line says how many at most, if other files show where the log ended.
+    damage itself may hold further records: the line says how many at most, if the end of the log is known for certain.
     Each log that needs changes has a line with their number, and each cut at damage has a line. --all prints each
     change. Bytes that are cut off at damage stay in the log's directory, in files named set-aside-*, which brokers
     ignore.

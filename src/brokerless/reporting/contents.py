@@ -144,7 +144,7 @@ def read(pieces: DirectoriesToCheck | Iterable[Piece], progress: Callable[[int],
     if isinstance(pieces, DirectoriesToCheck):
         found.add(check_directories(pieces))
         return found
-    counted: defaultdict[str, dict[int, _Partition]] = defaultdict(dict)
+    counted: defaultdict[str, list[tuple[int, _Partition]]] = defaultdict(list)
     producers: list[tuple[Log, pa.RecordBatch]] = []
     roots: dict[str, LogDirFiles] = {}
 
@@ -153,10 +153,14 @@ def read(pieces: DirectoriesToCheck | Iterable[Piece], progress: Callable[[int],
         found.notes.append(f"{error.filename or path} was not read, because it no longer exists")
 
     for log, counts in pieces:
-        count = counted[log.topic or ""].setdefault(log.partition or 0, _Partition()).count if counts else None
+        # One object for each log, because the runs of a log come in order, and logs without a topic share a number.
+        partition = _Partition()
+        if counts:
+            counted[log.topic or ""].append((log.partition or 0, partition))
         try:
             listed = open_log(log, roots)
             missing = partial(gone, log.path)
+            count = partition.count if counts else None
             found.add(check_log(listed, log.config, "deep", count=count, gone=missing, progress=progress))
             if counts:
                 found.offsets[log.path] = listed.log_start_offset, listed.log_end_offset
@@ -207,12 +211,21 @@ class _Partition:
         """Count the records and batches of a run."""
         self.profile.feed(file, run.position, run.end_position, first_offset=run.first_offset, keys=self.keys)
 
+    def merge(self, other: _Partition) -> None:
+        """Add the contents of another log."""
+        self.profile.merge(other.profile)
+        self.keys.merge(other.keys)
 
-def _of_partitions(partitions: dict[int, _Partition]) -> TopicContents:
-    topic = TopicContents(keys={number: one.keys.to_bytes() for number, one in partitions.items()})
-    for number, one in partitions.items():
+
+def _of_partitions(partitions: Iterable[tuple[int, _Partition]]) -> TopicContents:
+    topic = TopicContents()
+    by_number: dict[int, _Partition] = {}
+    for number, one in partitions:
+        by_number.setdefault(number, _Partition()).merge(one)
+    for number, one in by_number.items():
         profile = one.profile
         topic.profile.merge(profile)
+        topic.keys[number] = one.keys.to_bytes()
         topic.partitions[number] = PartitionContents(profile.records, profile.first_timestamp, profile.last_timestamp)
     return topic
 

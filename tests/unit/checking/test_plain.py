@@ -12,7 +12,7 @@ from brokerless.checking.batch_check import BatchCheck
 from brokerless.layout import lost_offsets
 from support import damage
 from support.hunt import PARTITIONS
-from support.log_files import NOW, batch, write_segment
+from support.log_files import NOW, Memory, batch, write_segment
 from support.reference_decoder import crc32c
 
 QUICK = ("idempotent-0",)
@@ -177,23 +177,13 @@ def test_a_pass_that_ends_early_changes_nothing():
     good, bad = batch(0, [VALUE], producer_id=7, base_sequence=0), bytearray(batch(1, [VALUE]))
     bad[-1] ^= 1
 
-    class File:
-        def __init__(self, content):
-            self.content = content
-
-        def size(self):
-            return len(self.content)
-
-        def read(self, position, length):
-            return self.content[position : position + length]
-
     sequences, producers = _native.ProducerSequences(), _native.Producers()
     options = {"sequences": sequences, "producers": producers}
     content = good + bytes(bad)
-    assert _native.check_segment(File(content), len(content), 0, **options) is None
+    assert _native.check_segment(Memory(content), len(content), 0, **options) is None
     assert sequences.expected(7, 0) is None
     assert producers.entries().num_rows == 0
-    found = _native.check_segment(File(good), len(good), 0, **options)
+    found = _native.check_segment(Memory(good), len(good), 0, **options)
     assert found is not None
     assert (found.next_offset, found.replays, sequences.expected(7, 0)) == (1, True, 1)
     assert producers.entries().num_rows == 1

@@ -80,7 +80,7 @@ impl ProfileFact {
         ("last_timestamp", Self::LastTimestamp),
     ];
 
-    /// The value of a group without values. No offset and no time has the values of minimum and maximum.
+    /// The value of a group without values. An offset or a time of this value, which only damage has, counts as none.
     fn empty(self) -> i64 {
         match self {
             Self::MinBatchBytes | Self::FirstOffset | Self::FirstTimestamp => i64::MAX,
@@ -300,8 +300,8 @@ impl Profile {
             self.add((self.start(time), magic, codec), sums);
         }
         for (size, found) in self.batch_sizes.iter_mut().zip(&other.batch_sizes) {
-            size.batches += found.batches;
-            size.bytes += found.bytes;
+            size.batches = size.batches.saturating_add(found.batches);
+            size.bytes = size.bytes.saturating_add(found.bytes);
         }
         self.intervals.merge(&other.intervals);
     }

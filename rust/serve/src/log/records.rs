@@ -104,20 +104,25 @@ fn as_they_lie(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Res
     if !share.grow(bounded(length)?) {
         return Ok(None);
     }
-    let bytes = segment.file.read(range.position, bounded(length)?)?;
-    let size = bytes.len() as u64;
-    check(
-        segment,
-        &Held(&bytes, range.position),
-        range.position,
-        size,
-        memory,
-    )?;
-    let end = range.position + size;
+    let bytes = checked(memory, segment, range.position, bounded(length)?)?;
+    let end = range.position + bytes.len() as u64;
     Ok(Some(Sent {
         parts: vec![Part::Held(bytes, share)],
         end,
     }))
+}
+
+/// Reads batches to send, and reports their defects.
+fn checked(
+    memory: &Arc<Memory>,
+    segment: &Segment,
+    position: u64,
+    length: usize,
+) -> io::Result<Bytes> {
+    let bytes = segment.file.read(position, length)?;
+    let held = Held(&bytes, position);
+    check(segment, &held, position, bytes.len() as u64, memory)?;
+    Ok(bytes)
 }
 
 fn bounded(length: u64) -> io::Result<usize> {
@@ -197,15 +202,7 @@ fn converted(memory: &Arc<Memory>, segment: &Segment, range: Range) -> io::Resul
     if !share.grow(2 * length) {
         return Ok(None);
     }
-    let bytes = segment.file.read(range.position, length)?;
-    let size = bytes.len() as u64;
-    check(
-        segment,
-        &Held(&bytes, range.position),
-        range.position,
-        size,
-        memory,
-    )?;
+    let bytes = checked(memory, segment, range.position, length)?;
     let (bytes, taken) = as_v2(&bytes, range.position).map_err(|error| segment.damaged(error))?;
     if bytes.len() > 2 * length && !share.grow(bytes.len() - 2 * length) {
         return Ok(None);
