@@ -329,3 +329,27 @@ def test_a_group_goes_on_at_its_offset_after_every_verb(client, tmp_path):
         assert 0 < len(rest[topic]) <= 30
     with Broker(data, log=tmp_path / "after.log") as broker:
         assert {topic: client.consume(broker, topic, group="g") for topic in verbs} == rest
+
+
+def test_a_broker_passes_over_a_segment_that_ends_in_the_middle_of_a_batch(client, tmp_path):
+    """After a clean shutdown it cuts nothing off: what the finding batch-cut says of brokers and consumers."""
+    data = tmp_path / "data"
+    with Broker(data, log=tmp_path / "before.log") as broker:
+        for topic in ("older", "newest"):
+            client.create(broker, topic, **SMALL)
+            client.produce(broker, topic, 0, PLAIN, batch_size=400)
+    torn = {}
+    for topic, number in (("older", 1), ("newest", -1)):
+        path = segment(data / f"{topic}-0", number)
+        torn[topic] = batches(path)[-1]
+        os.truncate(path, path.stat().st_size - 7)
+    codes = {(one.topic, one.code) for one in bl.check(data)}
+    assert {("older", "batch-cut"), ("newest", "batch-cut")} <= codes
+    with Broker(data, log=tmp_path / "after.log") as broker:
+        found = {}
+        for topic in torn:
+            served, error = client.consume_to_damage(broker, topic, "read_uncommitted")
+            found[topic] = offsets(served), error, client.offset(broker, topic, 0, LATEST)
+    first, last = torn["older"]["base_offset"], torn["older"]["last_offset"]
+    assert found["older"] == ([one for one in range(PLAIN) if not first <= one <= last], None, PLAIN)
+    assert found["newest"] == ([*range(torn["newest"]["base_offset"])], None, torn["newest"]["base_offset"])
