@@ -315,3 +315,12 @@ def test_several_processes_find_what_one_finds(tmp_path):
     assert several.tables == alone.tables
     with pytest.raises(ValueError, match="jobs"):
         bl.report(tmp_path, jobs=0)
+
+
+def test_logs_without_a_topic_do_not_judge_each_other(golden, tmp_path):
+    """Both have the number 0, but a batch of one does not begin inside a batch of the other."""
+    log = golden / "logs/kafka-2.8-v1/codec-gzip-0"
+    for name in ("one", "two"):
+        shutil.copytree(log, tmp_path / name)
+    found = bl.report(tmp_path / "one", tmp_path / "two").tables["topics"].to_pylist()
+    assert [(row["topic"], row["records"]) for row in found] == [(None, 2 * bl.Log(log).to_table().num_rows)]

@@ -298,3 +298,59 @@ impl Refusal {
         )
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::base::sync::lock;
+
+    /// A directory without topics, groups and files. It keeps the positions of reported damage.
+    #[derive(Default)]
+    pub(crate) struct Empty {
+        pub(crate) damage: Mutex<Vec<u64>>,
+    }
+
+    impl Directory for Empty {
+        fn cluster_id(&self) -> String {
+            String::new()
+        }
+        fn topics(&self) -> Result<Arc<Topics>, Refusal> {
+            Ok(Arc::default())
+        }
+        fn partition(&self, _: &str, _: i32, _: Option<u64>) -> Result<PartitionLookup, Refusal> {
+            Err(Refusal::new(ResponseError::UnknownTopicOrPartition, ""))
+        }
+        fn offset_for_time(
+            &self,
+            _: &str,
+            _: i32,
+            _: i64,
+            _: i64,
+        ) -> Result<Option<TimedOffset>, Refusal> {
+            Ok(None)
+        }
+        fn leader_epochs(&self, _: &str) -> Result<Vec<i32>, Refusal> {
+            Ok(Vec::new())
+        }
+        fn groups(&self) -> Result<Vec<KnownGroup>, Refusal> {
+            Ok(Vec::new())
+        }
+        fn commits(&self) -> Result<Vec<(String, String, i32, Commit)>, Refusal> {
+            Ok(Vec::new())
+        }
+        fn configs(&self, _: &str, _: &str) -> Result<Vec<(String, String)>, Refusal> {
+            Ok(Vec::new())
+        }
+        fn damaged(&self, damage: &Damage) {
+            lock(&self.damage).push(damage.error.position);
+        }
+        fn size(&self, _: &str) -> Result<u64, Refusal> {
+            Ok(0)
+        }
+        fn read(&self, _: &str, _: u64, _: usize) -> Result<bytes::Bytes, Refusal> {
+            Ok(bytes::Bytes::new())
+        }
+    }
+}

@@ -370,49 +370,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::base::directory::{KnownGroup, PartitionLookup, TimedOffset, Topics};
-
-    /// A directory in which no group has committed.
-    struct Nothing;
-
-    impl Directory for Nothing {
-        fn cluster_id(&self) -> String {
-            String::new()
-        }
-        fn topics(&self) -> Result<Arc<Topics>, Refusal> {
-            Ok(Arc::default())
-        }
-        fn partition(&self, _: &str, _: i32, _: Option<u64>) -> Result<PartitionLookup, Refusal> {
-            panic!("nobody asks")
-        }
-        fn offset_for_time(
-            &self,
-            _: &str,
-            _: i32,
-            _: i64,
-            _: i64,
-        ) -> Result<Option<TimedOffset>, Refusal> {
-            Ok(None)
-        }
-        fn leader_epochs(&self, _: &str) -> Result<Vec<i32>, Refusal> {
-            Ok(Vec::new())
-        }
-        fn groups(&self) -> Result<Vec<KnownGroup>, Refusal> {
-            Ok(Vec::new())
-        }
-        fn commits(&self) -> Result<Vec<(String, String, i32, Commit)>, Refusal> {
-            Ok(Vec::new())
-        }
-        fn configs(&self, _: &str, _: &str) -> Result<Vec<(String, String)>, Refusal> {
-            Ok(Vec::new())
-        }
-        fn size(&self, _: &str) -> Result<u64, Refusal> {
-            Ok(0)
-        }
-        fn read(&self, _: &str, _: u64, _: usize) -> Result<bytes::Bytes, Refusal> {
-            Ok(bytes::Bytes::new())
-        }
-    }
+    use crate::base::directory::tests::Empty;
 
     fn commit(offset: i64, metadata: &str) -> Commit {
         Commit {
@@ -428,13 +386,19 @@ mod tests {
 
     fn keep(commits: &Commits, group: &str, wanted: &ByPartition) -> Result<(), Refusal> {
         let share = Memory::new(1 << 20).share();
-        commits.commit(&Nothing, &group.to_owned().into(), None, wanted, &share)
+        commits.commit(
+            &Empty::default(),
+            &group.to_owned().into(),
+            None,
+            wanted,
+            &share,
+        )
     }
 
     fn offsets(commits: &Commits, group: &str) -> Vec<(i32, i64, String)> {
         let share = Memory::new(1 << 20).share();
         let group = group.to_owned().into();
-        let found = commits.of_group(&Nothing, &group, None, false, &share);
+        let found = commits.of_group(&Empty::default(), &group, None, false, &share);
         let topics = found.unwrap().into_iter();
         let all = topics.flat_map(|(_, partitions)| partitions);
         all.map(|(partition, commit, _)| (partition, commit.offset, commit.metadata.to_string()))

@@ -110,62 +110,12 @@ fn sound(segment: &Segment, bytes: &[u8], position: u64) -> Option<(usize, usize
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic)]
-
-    use std::sync::Mutex;
+    #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::base::directory::{
-        Commit, Damage, Directory, KnownGroup, Partition, PartitionLookup, Refusal, TimedOffset,
-        Topics,
-    };
+    use crate::base::directory::tests::Empty;
+    use crate::base::directory::{Directory, Partition};
     use crate::base::sync::lock;
-
-    /// A directory that keeps the places of damage.
-    #[derive(Default)]
-    struct Places(Mutex<Vec<u64>>);
-
-    impl Directory for Places {
-        fn cluster_id(&self) -> String {
-            String::new()
-        }
-        fn topics(&self) -> Result<Arc<Topics>, Refusal> {
-            Ok(Arc::default())
-        }
-        fn partition(&self, _: &str, _: i32, _: Option<u64>) -> Result<PartitionLookup, Refusal> {
-            panic!("nobody asks")
-        }
-        fn offset_for_time(
-            &self,
-            _: &str,
-            _: i32,
-            _: i64,
-            _: i64,
-        ) -> Result<Option<TimedOffset>, Refusal> {
-            Ok(None)
-        }
-        fn leader_epochs(&self, _: &str) -> Result<Vec<i32>, Refusal> {
-            Ok(Vec::new())
-        }
-        fn groups(&self) -> Result<Vec<KnownGroup>, Refusal> {
-            Ok(Vec::new())
-        }
-        fn commits(&self) -> Result<Vec<(String, String, i32, Commit)>, Refusal> {
-            Ok(Vec::new())
-        }
-        fn configs(&self, _: &str, _: &str) -> Result<Vec<(String, String)>, Refusal> {
-            Ok(Vec::new())
-        }
-        fn damaged(&self, damage: &Damage) {
-            lock(&self.0).push(damage.error.position);
-        }
-        fn size(&self, _: &str) -> Result<u64, Refusal> {
-            Ok(0)
-        }
-        fn read(&self, _: &str, _: u64, _: usize) -> Result<bytes::Bytes, Refusal> {
-            Ok(bytes::Bytes::new())
-        }
-    }
 
     /// A batch whose checksum is wrong.
     fn damaged_batch(size: usize) -> Vec<u8> {
@@ -179,10 +129,10 @@ mod tests {
         bytes
     }
 
-    fn checked(sizes: &[usize]) -> (Vec<u8>, Arc<Places>, Segment) {
+    fn checked(sizes: &[usize]) -> (Vec<u8>, Arc<Empty>, Segment) {
         let bytes: Vec<u8> = sizes.iter().flat_map(|&size| damaged_batch(size)).collect();
-        let places = Arc::new(Places::default());
-        let directory: Arc<dyn Directory> = Arc::<Places>::clone(&places);
+        let places = Arc::new(Empty::default());
+        let directory: Arc<dyn Directory> = Arc::<Empty>::clone(&places);
         let partition = Partition {
             path: "memory://t-0".into(),
             ..Partition::default()
@@ -201,7 +151,7 @@ mod tests {
         let run = || {
             let length = bytes.len() as u64;
             check(&segment, &Held(&bytes, 0), 0, length, &memory).unwrap();
-            lock(&places.0).drain(..).collect::<Vec<_>>()
+            lock(&places.damage).drain(..).collect::<Vec<_>>()
         };
         assert_eq!(run(), [0]);
         assert_eq!(run(), [0; 0]);
@@ -217,7 +167,7 @@ mod tests {
         let memory = Memory::new(8 << 20);
         let length = bytes.len() as u64;
         check(&segment, &Held(&bytes, 0), 0, length, &memory).unwrap();
-        assert_eq!(lock(&places.0).len(), sizes.len());
+        assert_eq!(lock(&places.damage).len(), sizes.len());
         assert_eq!(memory.used(), 0);
     }
 }
