@@ -484,8 +484,11 @@ def test_a_broker_says_it_and_starts_after_the_cure(client, directories, tmp_pat
         for path in data:
             shutil.rmtree(path)
             shutil.copytree(tmp_path / "before" / path.name, path)
+        shutil.copytree(data[0], tmp_path / "copy")
     _, commands = SECTIONS[case.title]
     typed(commands[0], tmp_path, **own)
+    if "--output repaired" in commands[0]:
+        data = [tmp_path / "repaired"]
     with started(data, tmp_path / "after.log") as broker:
         until(lambda: has_leaders(client, broker), seconds=20)
         assert case.client or [one for one in unsaid(case, tmp_path / "after.log") if one not in REPEATED] == [
