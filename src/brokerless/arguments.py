@@ -21,6 +21,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG_MAX = (1 << 63) - 1
 # The maximum number of names that a message lists.
 FEW = 5
+# How similar a name is, from 0 to 1, to be what a typing mistake meant: a word of five letters with one wrong has 0.8.
+_LIKE = 0.7
+_SOME = 8
+# The command that lists all names of a kind.
+_LISTS = {"topic": "brokerless ls", "group": "brokerless groups"}
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
@@ -30,17 +35,20 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     ValueError("unknown topic 'ordres': did you mean 'orders'?")
     >>> unknown("topic", "ORDERS", ["orders", "users"])
     ValueError("unknown topic 'ORDERS': did you mean 'orders'?")
+    >>> unknown("topic", "x", map(str, range(100)))
+    ValueError("unknown topic 'x': there is 0, 1, 10, 11, 12, 13, 14, 15 and 92 others; `brokerless ls` lists them")
     """
     import difflib  # noqa: PLC0415 - slow to import, and needed only after a typing mistake
 
     names = sorted(set(known))
     # A name that differs only in case counts as the nearest.
     folded = {known_name.casefold(): known_name for known_name in names}
-    nearest = difflib.get_close_matches(name.casefold(), folded, n=1)
+    nearest = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=_LIKE)
     if nearest:
         return ValueError(f"unknown {kind} {name!r}: did you mean {folded[nearest[0]]!r}?")
-    some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    return ValueError(f"unknown {kind} {name!r}: there is {some or 'none'}")
+    some = ", ".join(names[:_SOME]) + (f" and {len(names) - _SOME} others" if len(names) > _SOME else "")
+    lists = f"; `{_LISTS[kind]}` lists them" if kind in _LISTS and len(names) > _SOME else ""
+    return ValueError(f"unknown {kind} {name!r}: there is {some or 'none'}{lists}")
 
 
 def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:
@@ -54,7 +62,7 @@ def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:
         start = runs.pop().start if runs and runs[-1].stop == number else number
         runs.append(range(start, number + 1))
     texts = [str(run.start) if len(run) == 1 else f"{run.start} to {run[-1]}" for run in runs]
-    some = ", ".join(texts[:8]) + (", ..." if len(texts) > 8 else "")
+    some = ", ".join(texts[:_SOME]) + (", ..." if len(texts) > _SOME else "")
     return ValueError(f"unknown partition {partition}: there is {some or 'none'}")
 
 

@@ -180,7 +180,7 @@ impl TaskReader {
 /// Lost offsets, worded as in `brokerless.log.reader.LostRange`.
 fn in_words(lost: Defect, path: &str) -> String {
     let offsets = match lost.end_offset {
-        None => format!("lost: all from offset {} on", lost.start_offset),
+        None => format!("lost: offset {} and all later ones", lost.start_offset),
         Some(end) if end > lost.start_offset => {
             format!("lost: offsets {} to {}", lost.start_offset, end - 1)
         }

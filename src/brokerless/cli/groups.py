@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless.arguments import unknown
 from brokerless.cli.options import chosen_topics
 from brokerless.cli.state import STATE_EXITS, TableForm, at_time, dicts, form_of, large, of_state, state_memory, telling
 from brokerless.cli.table import print_table
 from brokerless.wording import duration, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -76,22 +77,28 @@ def groups(
     printed = form_of(form, file_form, output)
     if topics and shown != "offsets":
         raise click.UsageError("--topic selects commits: give --offsets with it")
-    with telling():
+
+    with telling() as notes:
+        check = partial(_check_names, names, paths=paths, as_of=as_of, memory=memory, notes=notes)
         if shown == "offsets":
             wanted: Any = {"groups": names or None, "topics": topics or None}
             options: Any = {**wanted, "as_of": as_of, "history": history, "lag": not no_lag, "memory": memory}
             commits = offset_commits.commits(*paths, **options)
             numbers = ("OFFSET", "LAG THEN", "LAG")
-            batches = commits if history else _by_group(commits)
+            batches = _each(commits if history else _by_group(commits), check)
             TableForm(
                 commits.schema, printed, output, _COMMITS, partial(_commit, is_history=history), numbers
             ).print_batches(batches)
             return
-        changes = (
-            of_groups.group_changes(*paths, as_of=as_of, groups=names or None, memory=memory) if history else iter(())
-        )
-        rows = [] if history else of_groups.group_rows(*paths, as_of=as_of, memory=memory)
-        rows = [row for row in rows if not names or row["group"] in names]
+        rows = []
+        changes: Iterable[pa.RecordBatch] = ()
+        if history:
+            found = of_groups.group_changes(*paths, as_of=as_of, groups=names or None, memory=memory)
+            changes = _each(found, check)
+        else:
+            rows = of_groups.group_rows(*paths, as_of=as_of, memory=memory)
+            check({row["group"] for row in rows})
+            rows = [row for row in rows if not names or row["group"] in names]
         if shown == "members" and printed == "text":
             _print_members(map(dicts, changes) if history else [rows], has_time=history)
             return
@@ -101,6 +108,35 @@ def groups(
             table.print_batches(changes)
         else:
             table.print_rows(rows)
+
+
+def _check_names(
+    names: Sequence[str],
+    found: Collection[str],
+    *,
+    paths: Sequence[str],
+    as_of: int | None,
+    memory: int,
+    notes: Sequence[object],
+) -> None:
+    """Refuse names of groups that do not exist, unless damage or a missing directory may hide them."""
+    from brokerless.state.groups import group_rows
+
+    missing = [name for name in names if name not in found]
+    if missing and not notes:
+        known = {str(row["group"]) for row in group_rows(*paths, as_of=as_of, memory=memory)}
+        for name in missing:
+            if name not in known:
+                raise unknown("group", name, known)
+
+
+def _each(batches: Iterable[pa.RecordBatch], check: Callable[[Collection[str]], None]) -> Iterator[pa.RecordBatch]:
+    """Yield batches, then check the names of their groups."""
+    found: set[Any] = set()
+    for batch in batches:
+        found.update(batch["group"].unique().to_pylist())
+        yield batch
+    check(found)
 
 
 def _by_group(commits: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

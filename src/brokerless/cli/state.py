@@ -82,11 +82,15 @@ def form_of(form: str, file_form: str | None, output: str | None) -> str:
 
 
 @contextmanager
-def telling() -> Iterator[None]:
-    """Show progress. Exit with the code for damage if a note reported that something is not known."""
+def telling() -> Iterator[Sequence[object]]:
+    """Show progress. Exit with the code for damage if a note reported that something is not known.
+
+    Yields:
+        The notes so far.
+    """
     with Progress(prints=True) as progress, collected(forwards=True) as notes:
         progress("reading")
-        yield
+        yield notes
     if notes:
         raise SystemExit(DAMAGE)
 

@@ -43,5 +43,5 @@ def lost_in_words(start_offset: int, end_offset: int | None) -> str:
     'lost: offsets 3 to 4'
     """
     if end_offset is None:
-        return f"lost: all from offset {start_offset} on"
+        return f"lost: offset {start_offset} and all later ones"
     return f"lost: offsets {start_offset} to {end_offset - 1}" if end_offset > start_offset else "lost: no offset"

@@ -49,6 +49,8 @@ _MOST_BARS = 100
 # The first and the last hour that a chart of lags shows. Times outside come from a wrong clock.
 _FIRST_HOUR, _LAST_HOUR = 0, 8766 * 230
 _OTHERS = "all others"
+_TOPICS_OF_KIND = 5
+_BY_CODE = schema(severity=pa.string(), code=pa.string(), findings=pa.int64(), topics=pa.string())
 
 
 def tiles(numbers: Numbers, now: int) -> list[Tile]:
@@ -116,15 +118,25 @@ def sections(numbers: Numbers, now: int) -> Iterator[Section]:
 
 def _findings(tables: dict[str, pa.Table]) -> Section:
     kinds = rows_of(
+        _by_code(tables["kinds"]),
+        [
+            ("Severity", "severity", severity),
+            ("Code", "code", finding),
+            ("Findings", "findings", count),
+            ("Topics", "topics", shown),
+            ("Meaning", lambda row: CODES[row["code"]].title, with_code),
+            ("Effect on a broker", lambda row: CODES[row["code"]].broker, with_code),
+            ("Effect on readers", lambda row: CODES[row["code"]].reader, with_code),
+            ("Cure", lambda row: CODES[row["code"]].cure, with_code),
+        ],
+    )
+    by_topic = rows_of(
         tables["kinds"],
         [
             ("Severity", "severity", severity),
             ("Code", "code", finding),
             ("Topic", "topic", shown),
             ("Findings", "findings", count),
-            ("Meaning", lambda row: CODES[row["code"]].title, with_code),
-            ("Effect on readers", lambda row: CODES[row["code"]].reader, with_code),
-            ("Cure", lambda row: CODES[row["code"]].cure, with_code),
         ],
     )
     rows = rows_of(
@@ -147,10 +159,26 @@ def _findings(tables: dict[str, pa.Table]) -> Section:
         "finding CODE` explains the effect of a finding on a broker and on readers. The records at the “offsets at "
         "risk” are lost or wrong, or may be. A note is a state that a broker cleans up when it starts.",
         tables=[
-            table_of("By kind and topic", *kinds),
+            table_of("By kind, with the cure", *kinds),
+            table_of("By kind and topic", *by_topic),
             table_of("The first findings, errors first", *rows, _sum(tables["kinds"], "findings")),
         ],
     )
+
+
+def _by_code(kinds: pa.Table) -> pa.Table:
+    """Return one row for each code, in the order of `kinds`, with the topics that have most of its findings."""
+    topics: defaultdict[str, list[tuple[str | None, int]]] = defaultdict(list)
+    for row in kinds.to_pylist():
+        topics[row["code"]].append((row["topic"], row["findings"]))
+    rows = []
+    for code, found in topics.items():
+        names = [topic for topic, _ in sorted(found, key=lambda one: -one[1]) if topic is not None]
+        rest = len(names) - _TOPICS_OF_KIND
+        text = ", ".join(names[:_TOPICS_OF_KIND]) + (f" and {counted(rest, 'other')}" if rest > 0 else "")
+        total = sum(number for _, number in found)
+        rows.append({"severity": CODES[code].severity, "code": code, "findings": total, "topics": text or None})
+    return pa.Table.from_pylist(rows, _BY_CODE)
 
 
 def _at_risk(row: dict[str, Any]) -> str | None:
@@ -525,7 +553,8 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
         "groups",
         "Groups",
         "Lag is the number of records from the committed offset to the end of the log. It is unknown for partitions "
-        "that the paths lack. A committed offset is out of range if it is below the start or above the end of its "
+        "that the paths lack. Damage in a log counts as records, but a log that ends in damage ends before it, so its "
+        "lag is lower than it was. A committed offset is out of range if it is below the start or above the end of its "
         "partition. A consumer that starts with it resets to the offset that `auto.offset.reset` names. A backward "
         "commit is below the group's previous one.",
         found,

@@ -277,6 +277,18 @@ def test_a_finding_tells_its_place_its_effect_and_its_cure(data):
     assert finding.to_dict()["cure"] == CODES["batch-crc"].cure
 
 
+@pytest.mark.parametrize("code", sorted(BROKEN))
+def test_a_path_begins_as_it_was_given(data, code, monkeypatch):
+    """Findings on batches used to have absolute paths, beside others as they were given."""
+    BROKEN[code](data)
+    monkeypatch.chdir(data.parent)
+    for given in (data.name, f"./{data.name}", f"../{data.parent.name}/{data.name}"):
+        for found in bl.check(given):
+            assert found.path.startswith(given), found
+    whole = {found.path for found in bl.check(data)}
+    assert {os.path.abspath(found.path) for found in bl.check(data.name)} == whole
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_batch_of_an_invalid_size_stops_a_broker_only_where_it_reads_the_batch(data, level):
     """A check and a writer, which loads a log as a broker does, agree: what follows the last index entry is read."""

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from brokerless.metadata.image import MetadataImage
-from support.damage import overwrite
+from support.damage import flip_bit, overwrite
 from support.log_files import write_segment
 from support.state_records import (
     commit_key,
@@ -55,6 +55,19 @@ def test_offsets_and_their_history(broker, run):
     assert (rows[-1][6], rows[-1][-3:]) == ("removed", ["after", "its", "commit"])
     _, *latest = lines(run("groups", broker, "--offsets", "--group", "gruppe-ü"))
     assert [row[1] for row in latest] == ["headers-0", "multi-partition-0", "multi-partition-2", "multi-partition-3"]
+
+
+@pytest.mark.parametrize("options", [(), ("--members",), ("--offsets",), ("--history",), ("--offsets", "--history")])
+def test_a_group_that_does_not_exist_is_no_empty_table(tmp_path, broker, run, options):
+    found = run("groups", broker, *options, "--group", "group-clasic")
+    assert (found.code, found.err) == (2, "brokerless: unknown group 'group-clasic': did you mean 'group-classic'?\n")
+    # A group that has no commits for this topic exists.
+    of_topic = ("--topic", "codec-mixed") if "--offsets" in options else ()
+    assert run("groups", broker, *options, "--group", "group-classic", *of_topic).code == 0
+    # Where damage may hide it, that is what the command says.
+    log = write_records(tmp_path, "__consumer_offsets", [(group_key(name), group_value(1)) for name in "ab"])
+    flip_bit(log, log.stat().st_size - 2)
+    assert run("groups", tmp_path, *options, "--group", "c").code == 1
 
 
 def test_offsets_are_in_order_and_of_one_topic(broker, run):

@@ -115,6 +115,18 @@ def test_cures_are_whole_and_codes_lead_to_their_documentation(tmp_path):
     assert "default-src 'none'" in text
 
 
+def test_a_cure_is_on_the_page_once_whatever_topics_need_it(tmp_path):
+    """Each topic used to repeat the effect and the cure."""
+    for number in range(8):
+        for partition in range(1 + (number == 7)):
+            log = write_segment(tmp_path / f"t{number}-{partition}", 0, [batch(at, [b"v"]) for at in range(10)])
+            damage.flip_bit(log, log.stat().st_size // 2 + 30)
+    text = bl.report(tmp_path).html
+    for words in (CODES["batch-crc"].cure, CODES["batch-crc"].broker, CODES["batch-crc"].reader):
+        assert text.count(with_code(words)) == 1
+    assert ">t7, t0, t1, t2, t3 and 3 others<" in text
+
+
 def test_times_of_an_unset_clock_and_of_the_future_are_outliers():
     hours = pa.table(
         {"hour": pa.array([0, 472_000, 472_001, 900_000, None]), "records": [12, 100, 100, 3, 7]},
