@@ -51,10 +51,10 @@ def missing() -> str | None:
 
 def _compile() -> None:
     packages = [f"--package={package}" for package in PACKAGES]
-    if code := cargo("release", "build", "--quiet", "--release", "--lib", *packages):
+    if code := cargo("local", "build", "--quiet", "--profile", "local", "--lib", *packages):
         sys.exit(code)
-    place(target("release") / LIBRARY.format("lib_native"), EXTENSION)
-    place(target("release") / OF_THE_JAR.name, OF_THE_JAR)
+    place(target("local") / LIBRARY.format("lib_native"), EXTENSION)
+    place(target("local") / OF_THE_JAR.name, OF_THE_JAR)
 
 
 if __name__ == "__main__":
