@@ -12,6 +12,7 @@
 - only documented errors are raised, and no verb of the command meets an internal error;
 - a verb that rewrites a log as it is loses no row that could be read before, done or refused;
 - a verb that copies what a read refuses does not end with exit code 0;
+- a report counts the rows of a read that skips damage, and has the findings of a check;
 - a repair, beside or in place, keeps the rows that a read which skips damage returns and tells of all others, its
   source is untouched, a check finds nothing more, and a second repair changes no byte; from the log as it was, it
   brings all rows back;
@@ -33,8 +34,10 @@ from typing import NamedTuple
 import brokerless as bl
 from brokerless import _native
 from brokerless.cli import command
+from brokerless.io.processes import Processes
 from brokerless.log.segment import walk_headers
 from brokerless.log_dir.recover import forecast, recovered
+from brokerless.reporting.tables import compute
 from support.tally import tally
 
 PARTITIONS = [
@@ -401,6 +404,7 @@ class Hunt:
                     self._skipping(level)
                     self._limited(level)
                 self._checking()
+                self._reporting()
                 self._repairing()
                 self._verb(*self.chance.choice(VERBS))
                 self.chance.choice([self._rewriting, self._rewriting, self._producing, self._recovering])()
@@ -420,6 +424,24 @@ class Hunt:
         is_untold = self.damage.is_gone or ("compact" in self.original.name and self.damage.spans and self._moved_to())
         if rows != self.original.rows["read_uncommitted"] and not found and not is_untold:
             self._fail(f"rows changed, and check found nothing: {len(rows)} rows")
+
+    def _reporting(self):
+        """A report counts the rows of a read that skips damage, and finds what a check finds."""
+        tables = compute((str(self.root),), None, Processes(1)).tables
+        topic = self.original.name.rpartition("-")[0]
+        counted = {
+            sum(row["records"] for row in tables[name].to_pylist() if row["topic"] == topic)
+            for name in ("topics", "partitions", "hours", "forms")
+        }
+        log, rows = bl.Log(self.directory), self._skipped()
+        # A read begins at the log start offset; the records below it are still in the files.
+        is_trimmed = bool(log.segments) and log.local_log_start_offset > log.segments[0].base_offset
+        if len(counted) != 1 or (counted != {len(rows)} and not is_trimmed):
+            self._fail(f"a report counts {counted} rows, a read {len(rows)}")
+        found = {one.code for one in bl.check(self.root, level="deep")}
+        codes = set(tables["kinds"]["code"].to_pylist())
+        if codes != found:
+            self._fail(f"a report finds {codes}, a check {found}")
 
     def _repairing(self):
         """Repair: the rows of a read that skips damage are there, a check finds nothing, and again is the same."""
