@@ -388,7 +388,10 @@ class Hunt:
             for path in [*self.directory.glob("*.index"), *self.directory.glob("*.timeindex")]:
                 path.unlink()
         self.damage = harm(self.directory, self.chance, self.original.batches)
-        self.label = f"seed {seed}: {log_dir}/{name} clean={is_clean} indexed={is_indexed} {self.damage}"
+        # What guides type is relative.
+        self.is_relative = self.ranges.random() < 0.5
+        how = f"clean={is_clean} indexed={is_indexed} relative={self.is_relative}"
+        self.label = f"seed {seed}: {log_dir}/{name} {how} {self.damage}"
         self.damaged = self._damaged_offsets()
 
     def run(self):
@@ -397,6 +400,14 @@ class Hunt:
         Raises:
             Failed: something does not.
         """
+        with contextlib.ExitStack() as stack:
+            if self.is_relative:
+                stack.enter_context(contextlib.chdir(self.root.parent))
+                self.root = Path(self.root.name)
+                self.directory = self.root / self.directory.name
+            self._run_all()
+
+    def _run_all(self):
         try:
             with quiet():
                 for level in LEVELS[:1] if self.damage.is_gone else LEVELS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import wait
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -257,7 +258,7 @@ def _check(
             if not number:
                 yield from of_directories
             for at, found in enumerate(of_logs):
-                yield from (*of_segments[at].result(), *found.result())
+                yield from _at_given_path(share[at][0], (*of_segments[at].result(), *found.result()))
 
 
 def _listed(findings: Iterator[Finding]) -> list[Finding]:
@@ -331,7 +332,16 @@ def check_log(
         FileNotFoundError: one of the segments no longer exists.
     """
     checked = LogCheck(listed, level, progress, count=count, gone=gone)
-    return chain(checked.of_segments(), checked.of_log(config))
+    return _at_given_path(listed, chain(checked.of_segments(), checked.of_log(config)))
+
+
+def _at_given_path(log: Log, found: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings with paths that begin as the log's was given; a log opens its segments by absolute paths."""
+    given = os.path.dirname(log.path) if log.files.is_file else log.path
+    absolute = storage.absolute(given)
+    for one in found:
+        is_inside = given not in ("", absolute) and one.path.startswith(f"{absolute}/")
+        yield replace(one, path=given + one.path[len(absolute) :]) if is_inside else one
 
 
 def _roots(paths: Iterable[str], directories: LogDirs) -> list[LogDirFiles]:

@@ -112,9 +112,9 @@ class LogCheck:
             if found.kind.subject == "batch" and not is_loaded:
                 is_loaded, error = True, self._load_error()
             if error is not None and _is_cause(found, error):
-                yield self._at_given_path(replace(found, code="batch-unloadable"))
+                yield replace(found, code="batch-unloadable")
             else:
-                yield self._at_given_path(found)
+                yield found
 
     def _of_segments(self) -> Iterator[Finding]:
         yield from self._names()
@@ -165,7 +165,7 @@ class LogCheck:
         Args:
             config: the settings of the topic; None if not known.
         """
-        return map(self._at_given_path, map(self._after_a_crash, self._of_log(config)))
+        return map(self._after_a_crash, self._of_log(config))
 
     def _of_log(self, config: TopicConfig | None) -> Iterator[Finding]:
         if self._level == "quick":
@@ -223,13 +223,6 @@ class LogCheck:
         end = self._log.segments[at].next_base_offset if at >= 0 else 0
         is_flushed = end is not None and end <= (self._log.recovery_point or 0)
         return found if is_flushed else replace(found, code="index-unflushed")
-
-    def _at_given_path(self, found: Finding) -> Finding:
-        """Return a finding with the path as the log's was given; the log itself uses absolute ones."""
-        given = os.path.dirname(self._log.path) if self._log.files.is_file else self._log.path
-        absolute = storage.absolute(given)
-        is_inside = given not in ("", absolute) and found.path.startswith(f"{absolute}/")
-        return replace(found, path=given + found.path[len(absolute) :]) if is_inside else found
 
     def _times(self) -> Iterator[Finding]:
         """Yield segments with an unlikely largest timestamp, which retention would delete too early or never."""

@@ -23,7 +23,6 @@ TITLES = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_sessions_print_what_is_shown(tmp_path, page):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")

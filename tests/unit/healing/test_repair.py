@@ -103,6 +103,25 @@ def test_a_gap_beside_the_recorded_one_is_found(data, tmp_path):
     assert found(tmp_path / "to") == ["offset-gap"]
 
 
+@pytest.mark.parametrize("code", BROKEN)
+def test_a_relative_path_is_repaired_as_an_absolute_one(data, tmp_path, code, monkeypatch):
+    """A finding at the path as it was given has once not been found again in the segments, which have absolute paths."""
+    BROKEN[code](data)
+
+    def result(path):
+        try:
+            report = bl.repair(path, dry_run=True)
+        except (CorruptRecordError, ValueError) as error:
+            return str(error).replace(str(path), "data")
+        ranges = [(one.code, one.state, one.start_offset, one.end_offset, one.position) for one in report.ranges]
+        steps = {name: [str(step) for step in one] for name, one in report.repaired.items()}
+        return ranges, steps, sorted(one.code for one in report.left)
+
+    whole = result(data)
+    monkeypatch.chdir(data.parent)
+    assert result(data.name) == whole
+
+
 def test_another_replica_has_what_is_lost(data, tmp_path):
     shutil.copytree(data, tmp_path / "other")
     damage.flip_bit(first(data), SIZE * 5 + 100)
