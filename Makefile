@@ -16,12 +16,15 @@ unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock .cargo/config.toml $(shell find rust/*/src rust/*/Cargo.toml rust/*/build.rs -type f)
 JAR := src/brokerless/spark/brokerless.jar
 
-.PHONY: setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed audit coverage site reliability
+.PHONY: help sdist setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed audit coverage site reliability
 
 setup: prerequisites .venv/.developed build/native/.built $(JAR)  ## .venv with the package, its spark extra and the command
 
 prerequisites:
 	@tools/prerequisites
+
+help:  ## what each target does
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '%-15s%s\n' "$$name" "$$text" | fold -s -w 110 | sed '2,$$s/^/               /'; done
 
 develop: .venv/.developed  ## rebuild the extension now
 	$(PYTHON) tools/native.py && touch build/native/.built
@@ -107,17 +110,20 @@ sanitize:  ## the tests of the core and of its part in the JVM under the address
 UNSANITIZED_C = CFLAGS=-fno-sanitize=all
 NATIVE = $$(rustc -vV | sed -n 's/^host: //p')
 
-wheels: setup  ## dist/: the source distribution and, from it, the wheel of this platform, tested as a user installs it; PYTHONS="python3.13 ..." to test it on them too
-	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py
+wheels: setup  ## dist/: the source distribution and, from it, the wheel of this platform, tested as a user installs it; PYTHONS="python3.13 ..." to test it on them too, SDIST=FILE to take a source distribution that exists
+	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py $(if $(SDIST),--sdist "$(SDIST)")
 	$(STEP) installed tools/installed dist/*.whl $(or $(PYTHONS),$(PYTHON))
+
+sdist: setup  ## dist/: the source distribution alone
+	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py --sdist-only
 
 test-installed: setup  ## what pip builds from the source distribution, as a user installs it
 	rm -rf build/sdist && .venv/bin/maturin sdist --out build/sdist
 	$(STEP) installed tools/installed build/sdist/*.tar.gz $(PYTHON)
 
-# The site needs no extension: nothing is compiled.
+# The site needs no extension: nothing is compiled. With --quiet, --strict would see no warning.
 docs: .venv-docs/.installed  ## site/: these documents, with search, a page for each verb and each class, and llms.txt
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet --config-file tools/site/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --config-file tools/site/mkdocs.yml
 
 site: .venv-docs/.installed  ## publishes the documents of VERSION beside those of earlier versions, on the branch gh-pages
 	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/.venv-docs/bin:$$PATH" mike deploy --config-file tools/site/mkdocs.yml --push --update-aliases "$(VERSION)" latest
@@ -131,10 +137,12 @@ site: .venv-docs/.installed  ## publishes the documents of VERSION beside those 
 build/libraries: setup
 	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py --library-only --libraries $@
 
-reliability: setup  ## docs/reliability.md: what the tests try, how often, and how often it holds; CHECKS="test promises hunt" or some of them
-	rm -f build/tally.jsonl
-	for check in $(or $(CHECKS),test promises hunt); do BROKERLESS_TALLY=$(CURDIR)/build/tally.jsonl $(MAKE) $$check || exit 1; done
-	.venv/bin/python tools/reliability build/tally.jsonl > build/reliability.md && mv build/reliability.md docs/reliability.md
+reliability: CHECKS ?= test promises hunt
+reliability: setup  ## docs/reliability.md: what the tests try, how often, and how often it holds; CHECKS="test promises hunt" or others
+	rm -f build/tally.jsonl build/failed
+	for check in $(CHECKS); do BROKERLESS_TALLY=$(CURDIR)/build/tally.jsonl $(MAKE) $$check || touch build/failed; done
+	.venv/bin/python tools/reliability build/tally.jsonl $(CHECKS) > build/reliability.md && mv build/reliability.md docs/reliability.md
+	[ ! -f build/failed ]
 
 coverage: setup .venv/.tools  ## the lines of Python and Rust that no test of tests/unit, tests/crash and the crates runs; needs the LLVM tools of Rust's LLVM
 	.venv/bin/pip install --group coverage && .venv/bin/python tools/coverage
@@ -179,8 +187,8 @@ $(JAR): .venv/.packages build/native/.built tools/jar.py $(shell find java -type
 	.venv/bin/python tests/spark/quick_start.py
 
 # A wheel, not an editable install: what `pip install .` makes is what this one tests.
-.venv-oldest/.installed: .venv/.developed $(JAR) constraints-oldest.txt $(shell find src -name '*.py')
+.venv-oldest/.installed: .venv/.developed $(JAR) tests/constraints-oldest.txt $(shell find src -name '*.py')
 	$(PYTHON) -m venv .venv-oldest && .venv-oldest/bin/pip install --upgrade pip
 	rm -rf build/wheels && .venv/bin/pip wheel --no-deps --no-build-isolation --wheel-dir build/wheels .
-	PIP_CONSTRAINT=constraints-oldest.txt .venv-oldest/bin/pip install --force-reinstall build/wheels/*.whl 'pyspark==4.1.0' fsspec pytest pytest-randomly
+	PIP_CONSTRAINT=tests/constraints-oldest.txt .venv-oldest/bin/pip install --force-reinstall build/wheels/*.whl 'pyspark==4.1.0' fsspec pytest pytest-randomly
 	.venv-oldest/bin/python tests/spark/quick_start.py --no-archive && touch $@

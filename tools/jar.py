@@ -62,7 +62,7 @@ def build(spark: Path | None, libraries: dict[str, Path] | None = None) -> None:
         _compile(spark, libraries)
         return
     versions = [said(tool("javac"), "-version"), *sorted(path.name for path in spark.glob("spark-*.jar"))]
-    sources = [*native.SOURCES, "java", "tools/jar.py"]
+    sources = [*native.SOURCES, "java", "tools/jar.py", "LICENSE", "THIRD-PARTY-LICENSES"]
     kept(lambda: key(sources, [*compiler(), *versions]), {JAR.name: JAR}, lambda: _compile(spark, _own_library()))
 
 
@@ -90,6 +90,8 @@ def _compile(spark: Path, libraries: dict[str, Path]) -> None:
     sources = sorted((ROOT / "java/brokerless/spark").glob("*.java"))
     _run(tool("javac"), "--release", RELEASE, *lint, "-cp", f"{spark}/*", "-d", CLASSES, *sources)
     shutil.copytree(ROOT / "java/META-INF", CLASSES / "META-INF")
+    for name in ("LICENSE", "THIRD-PARTY-LICENSES"):
+        shutil.copyfile(ROOT / name, CLASSES / "META-INF" / name)
     _run(tool("jar"), "--create", "--file", JAR, "--date=2020-01-01T00:00:00Z", "-C", CLASSES, ".")
 
 

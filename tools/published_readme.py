@@ -5,6 +5,7 @@ PyPI also drops the tags `picture` and `source` (`readme_renderer/clean.py`), so
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 import tarfile
@@ -76,9 +77,13 @@ def publish_metadata(path: Path) -> None:
 
 
 def publish_sdist(path: Path) -> None:
-    """Rewrite the PKG-INFO of a source distribution."""
+    """Rewrite the PKG-INFO of a source distribution. The same content makes the same bytes."""
     packed = io.BytesIO()
-    with tarfile.open(path) as old, tarfile.open(fileobj=packed, mode="w:gz", format=tarfile.PAX_FORMAT) as new:
+    with (
+        tarfile.open(path) as old,
+        gzip.GzipFile(fileobj=packed, mode="wb", filename="", mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as new,
+    ):
         for member in old:
             content = old.extractfile(member)
             if content is not None and re.fullmatch(r"[^/]+/PKG-INFO", member.name):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Build what is published: the source distribution and, from it alone, the wheel of a platform, with the jar for Spark.
 
-Usage: tools/wheels.py [--target TRIPLE] [--libraries DIRECTORY] [--library-only] [--output DIRECTORY]
+Usage: tools/wheels.py [--target TRIPLE] [--libraries DIRECTORY] [--library-only] [--sdist FILE] [--sdist-only]
+                       [--output DIRECTORY]
 
 The jar has the native library of this platform, and those in DIRECTORY/ARCHITECTURE, which `--library-only` has built
 on other platforms. On Linux, zig links against an old C library: the wheel runs on every distribution since 2014.
@@ -40,12 +41,18 @@ def main() -> None:
     parser.add_argument("--target", choices=ARCHITECTURES, default=host())
     parser.add_argument("--libraries", type=Path, default=ROOT / "build/libraries")
     parser.add_argument("--library-only", action="store_true", help="build only the library of the jar")
+    parser.add_argument("--sdist", type=Path, help="the source distribution; by default, this clone's")
+    parser.add_argument("--sdist-only", action="store_true", help="build only the source distribution")
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
     asked = parser.parse_args()
     if not asked.library_only:
         shutil.rmtree(asked.output, ignore_errors=True)
     with tempfile.TemporaryDirectory() as directory:
-        sources = unpacked(asked.output, Path(directory))
+        archive = placed(asked.sdist, asked.output)
+        if asked.sdist_only:
+            print(archive)
+            return
+        sources = unpacked(archive, Path(directory))
         library(sources, asked.target, asked.libraries)
         if not asked.library_only:
             jar(sources, asked.libraries)
@@ -62,11 +69,19 @@ def host() -> str:
     return next(line.split()[1] for line in said.splitlines() if line.startswith("host:"))
 
 
-def unpacked(output: Path, directory: Path) -> Path:
-    """Make the source distribution, and unpack it."""
+def placed(sdist: Path | None, output: Path) -> Path:
+    """Put the source distribution where the wheel will be, and return its path."""
+    if sdist:
+        output.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(sdist, output))
     run("maturin", "sdist", "--out", output)
     (path,) = output.glob("*.tar.gz")
     publish_sdist(path)
+    return path
+
+
+def unpacked(path: Path, directory: Path) -> Path:
+    """Unpack the source distribution."""
     with tarfile.open(path) as archive:
         archive.extractall(directory, filter="data")
     return directory / path.name.removesuffix(".tar.gz")
@@ -103,6 +118,11 @@ def wheel(sources: Path, target: str, output: Path) -> None:
     """
     readme = sources / "README.md"
     readme.write_text(published(readme.read_text(), tagged_version()))
+    # maturin lists the crates of the extension only.
+    of_jar = "brokerless-jvm.cyclonedx.json"
+    (sources / of_jar).write_text(third_party("--sbom", "brokerless-jvm"))
+    with (sources / "pyproject.toml").open("a") as file:
+        file.write(f'\n[tool.maturin.sbom]\ninclude = ["{of_jar}"]\n')
     portable = ["--zig", f"--compatibility=manylinux_{GLIBC.replace('.', '_')}"] if is_linux(target) else []
     run(
         "maturin",
@@ -115,6 +135,12 @@ def wheel(sources: Path, target: str, output: Path) -> None:
         output,
         cwd=sources,
     )
+
+
+def third_party(*arguments: str) -> str:
+    """Return what `tools/third_party` prints."""
+    command = [sys.executable, str(ROOT / "tools/third_party"), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def is_linux(target: str) -> bool:

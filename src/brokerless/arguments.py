@@ -22,7 +22,7 @@ _LONG_MAX = (1 << 63) - 1
 # The maximum number of names that a message lists.
 FEW = 5
 # How similar a name is, from 0 to 1, to be what a typing mistake meant: a word of five letters with one wrong has 0.8.
-_LIKE = 0.7
+_LIKE = 0.65
 _SOME = 8
 # The command that lists all names of a kind.
 _LISTS = {"topic": "brokerless ls", "group": "brokerless groups"}

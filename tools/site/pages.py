@@ -88,7 +88,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             of_verb = f"{folder}/{anchor.partition('-')[0]}.md"
             if anchor and files.get_file_from_path(own):
                 path, hash_, anchor = own, "", ""
-            elif files.get_file_from_path(of_verb):
+            elif anchor not in _group_anchors() and files.get_file_from_path(of_verb):
                 path = of_verb
         elif of_root in SINGLE.values():
             path = next(name for name, source in SINGLE.items() if source == of_root)
@@ -117,7 +117,7 @@ def on_post_build(config: MkDocsConfig) -> None:
         for path in sorted(path for path in TEXTS if re.fullmatch(paths, path)):
             text = TEXTS[path]
             heading = re.search(r"(?m)^# (.*)$", text)
-            lines.append(f"- [{heading[1] if heading else path}]({config.site_url}{path})")
+            lines.append(f"- [{heading[1] if heading else path}]({str(config.site_url).rstrip('/')}/{path})")
             whole.append(text)
     site = Path(config.site_dir)
     for path, text in TEXTS.items():
@@ -125,6 +125,12 @@ def on_post_build(config: MkDocsConfig) -> None:
         (site / path).write_text(text, encoding="utf-8")
     (site / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (site / "llms-full.txt").write_text("\n\n".join(whole), encoding="utf-8")
+
+
+def _group_anchors() -> set[str]:
+    """Return the anchors of the groups of verbs, such as "check-and-heal"."""
+    titles = re.findall(r"(?m)^## (.*)$", (ROOT / "docs" / VERBS).read_text(encoding="utf-8"))
+    return {re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") for title in titles}
 
 
 def verbs() -> dict[str, str]:

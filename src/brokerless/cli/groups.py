@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.arguments import unknown
+from brokerless.cli import terminal
 from brokerless.cli.options import chosen_topics
 from brokerless.cli.state import STATE_EXITS, TableForm, at_time, dicts, form_of, large, of_state, state_memory, telling
 from brokerless.cli.table import print_table
+from brokerless.layout.file_names import chosen_topics as known_topics
 from brokerless.wording import duration, moment
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ def groups(
         raise click.UsageError("--topic selects commits: give --offsets with it")
 
     with telling() as notes:
-        check = partial(_check_names, names, paths=paths, as_of=as_of, memory=memory, notes=notes)
+        check = partial(_check_known, names, topics, paths=paths, as_of=as_of, memory=memory, notes=notes)
         if shown == "offsets":
             wanted: Any = {"groups": names or None, "topics": topics or None}
             options: Any = {**wanted, "as_of": as_of, "history": history, "lag": not no_lag, "memory": memory}
@@ -108,10 +110,13 @@ def groups(
             table.print_batches(changes)
         else:
             table.print_rows(rows)
+            if rows and printed == "text" and output is None:
+                terminal.say_next("groups", paths, "--offsets", *(part for name in names for part in ("--group", name)))
 
 
-def _check_names(
+def _check_known(
     names: Sequence[str],
+    topics: Sequence[str],
     found: Collection[str],
     *,
     paths: Sequence[str],
@@ -119,8 +124,13 @@ def _check_names(
     memory: int,
     notes: Sequence[object],
 ) -> None:
-    """Refuse names of groups that do not exist, unless damage or a missing directory may hide them."""
+    """Refuse groups and topics that do not exist, unless damage or a missing directory may hide them.
+
+    `names` and `topics` are asked for, and `found` are the groups that were printed.
+    """
+    from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.state.groups import group_rows
+    from brokerless.state.offset_commits import commits
 
     missing = [name for name in names if name not in found]
     if missing and not notes:
@@ -128,6 +138,10 @@ def _check_names(
         for name in missing:
             if name not in known:
                 raise unknown("group", name, known)
+    if topics and not found and not notes:
+        rows = commits(*paths, as_of=as_of, lag=False, memory=memory)
+        committed = {str(name) for batch in rows for name in batch["topic"].unique().to_pylist()}
+        known_topics(topics, committed | {str(log.topic) for log in LogDirs(*paths).logs()})
 
 
 def _each(batches: Iterable[pa.RecordBatch], check: Callable[[Collection[str]], None]) -> Iterator[pa.RecordBatch]:

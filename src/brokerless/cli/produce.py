@@ -99,7 +99,11 @@ def produce(
 
     The input has the form of `brokerless read`: JSON lines, Arrow or Parquet. A row may have key, value, headers,
     timestamp (ms), partition, and with --keep-offsets also offset, leaderEpoch and timestampType. If a row has no
-    partition, its key selects one, as in Kafka's producer. A row's topic is ignored.
+    partition, its key selects one, as in Kafka's producer. A row's topic is ignored. A line of JSON with all of these,
+    and JSON as the text of its value:
+
+    \b
+    {"key":"k","value":"{\\"paid\\":true}","headers":[["trace","7"]],"timestamp":1700000000000,"partition":0}
 
     A broker that takes over the directory deletes records older than retention.ms: 7 days, unless --config says
     otherwise.

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 @click.command(
     short_help="Recover the logs of a directory after a crash.",
-    epilog=exit_line(
-        damage="a broker would not start or not serve all logs, or records are missing and --force is needed"
-    ),
+    epilog=exit_line(damage="a broker would not start or not serve all logs, or --force is needed"),
 )
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=LocalPath(exists=True, file_okay=False))
 @chosen_topics
@@ -106,7 +104,8 @@ def recover(
             if not changes and found.is_good:
                 done += f": a broker accepts {'the logs of these topics' if topics else 'its logs'} unchanged"
             terminal.say(done, err=True)
-    _end(found, paths, force=force, dry_run=dry_run, are_clean=len(clean) == len(paths))
+    refuses = any(forecasts[path].cuts for path in clean) and not force
+    _end(found, paths, force=force, dry_run=dry_run, are_clean=len(clean) == len(paths), refuses_cuts=refuses)
 
 
 def _forecasts(settings: dict[str, dict[str, Any]], topics: tuple[str, ...], *, err: bool) -> dict[str, Forecast]:
@@ -137,9 +136,19 @@ def _print_forecast(found: Forecast, form: str) -> None:
         terminal.say(str(line))
 
 
-def _end(found: Forecast, paths: tuple[str, ...], *, force: bool, dry_run: bool, are_clean: bool) -> None:
-    """Print the next command. Exit with 1 if a broker would not serve every log."""
+def _end(
+    found: Forecast, paths: tuple[str, ...], *, force: bool, dry_run: bool, are_clean: bool, refuses_cuts: bool
+) -> None:
+    """Print the next command. Exit with 1 if a broker would not serve every log, or the recovery is refused."""
     is_refused = bool(found.missing) and not force
+    if dry_run and refuses_cuts:
+        terminal.say(
+            "without --dry-run, recovery would be refused, because it would cut off what a broker keeps after a clean "
+            "shutdown: repair keeps the sound batches, or use --force",
+            err=True,
+        )
+        terminal.say_next("repair", paths, "--dry-run")
+        raise SystemExit(DAMAGE)
     if dry_run and is_refused:
         terminal.say(
             "without --dry-run, recovery would fail: put back the removed or truncated files, or use --force", err=True

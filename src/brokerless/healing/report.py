@@ -133,6 +133,7 @@ class RepairReport(HealingReport):
         if count or self.ranges or self.checkpoints or self.left_alone:
             said = f"{count} of {counted(self.partitions, 'partition')} {what}"
             said += f", and {recovered}" if recovered else ""
+            said += f"; {counted(len(self.checkpoints), 'checkpoint')} {what}" if self.checkpoints else ""
             said += f"; damaged ranges: {ranges or 'none'}"
         else:
             said = f"nothing to repair in {counted(self.partitions, 'partition')}"

@@ -181,14 +181,17 @@ class Forecast:
     def summary(self) -> str:
         """Return the forecast in one line."""
         ends = len({name for name, _ in self.cuts})
-        hit = "what was" if self.damaged_offsets is None else f"up to {self.damaged_offsets}"
-        damage = f" after damage in {counted(ends, 'log')}, and {hit} in the damage" if ends else ""
-        damage += "; records are missing already" if self.missing else ""
+        sound = counted(self.lost_records, "record")
+        lost = f"{sound} lost"
+        if ends:
+            hit = "the records" if self.damaged_offsets is None else f"up to {counted(self.damaged_offsets, 'record')}"
+            lost = f"lost in {counted(ends, 'log')}: {hit} in the damage, {sound} after it"
+        damage = "; records are missing already" if self.missing else ""
         if self.ends_early:
             offsets = sum(one.offset - one.end_offset for one in self.ends_early)
             damage += f"; up to {offsets} may be missing already"
         changes = counted(self.changes, "change")
-        return f"{counted(self.lost_records, 'record')} lost{damage}; {changes}; a broker {self._start}"
+        return f"{lost}{damage}; {changes}; a broker {self._start}"
 
     @property
     def _start(self) -> str:
@@ -265,8 +268,8 @@ def _check_clean(root: RootWriter, found: Forecast) -> None:
         cuts = "; ".join(f"{name}/{cut}" for name, cut in found.cuts)
         raise CorruptRecordError(
             "the directory was shut down cleanly: a broker recovers nothing, and serves the sound batches. A recovery "
-            f"loses {found.lost_records} records of sound batches, because it cuts off {cuts}. Nothing was changed. "
-            f"To recover the directory, and set aside the cut bytes, use {option('force')}",
+            f"would cut off {cuts}, so {counted(found.lost_records, 'record')} after the damage would be lost, too. "
+            f"Nothing was changed. To recover the directory, and set aside the cut bytes, use {option('force')}",
             path=root.path,
         )
     _refuse_missing(root, found.missing, "the directory was shut down cleanly, but ")

@@ -160,7 +160,7 @@ def _findings(tables: dict[str, pa.Table]) -> Section:
         "risk” are lost or wrong, or may be. A note is a state that a broker cleans up when it starts.",
         tables=[
             table_of("By kind, with the cure", *kinds),
-            table_of("By kind and topic", *by_topic),
+            *([table_of("By kind and topic", *by_topic)] if len(by_topic[1]) > len(kinds[1]) else []),
             table_of("The first findings, errors first", *rows, _sum(tables["kinds"], "findings")),
         ],
     )

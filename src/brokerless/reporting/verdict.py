@@ -131,13 +131,8 @@ def opened_of(column: pa.ChunkedArray[Any]) -> list[list[dict[str, Any]]]:
 
 def _faults(numbers: Numbers, partitions: int) -> list[str]:
     """Return a clause for each kind of error, the worst first."""
-    found = []
     damaged = pc.sum(numbers.tables["partitions"]["is_damaged"]).as_py() or 0
-    if damaged:
-        replicas = numbers.tables["partitions"]["replicas"]
-        somewhere = " in at least one replica" if (pc.max(replicas).as_py() or 0) > 1 else ""
-        of_all = f"{damaged:,} of {counted(partitions, 'partition')}"
-        found.append(f"{of_all} {'is' if damaged == 1 else 'are'} damaged{somewhere}")
+    found = [_damage(numbers, damaged, partitions)] if damaged else []
     hung, places = hanging(numbers)
     others: defaultdict[str, int] = defaultdict(int)
     of_partitions = 0
@@ -162,6 +157,16 @@ def _faults(numbers: Numbers, partitions: int) -> list[str]:
     if hung:
         found.append(_hanging(hung, places))
     return found
+
+
+def _damage(numbers: Numbers, damaged: int, partitions: int) -> str:
+    table = numbers.tables["partitions"]
+    somewhere = " in at least one replica" if (pc.max(table["replicas"]).as_py() or 0) > 1 else ""
+    if damaged > 1 or partitions == 1:
+        return f"{damaged:,} of {counted(partitions, 'partition')} {'is' if damaged == 1 else 'are'} damaged{somewhere}"
+    (row,) = table.filter(pc.field("is_damaged")).select(["topic", "partition"]).to_pylist()
+    name = f"{shown(str(row['topic']))}-{row['partition']}"
+    return f"1 of {counted(partitions, 'partition')} is damaged ({name}){somewhere}"
 
 
 _ORDER = (
@@ -201,9 +206,9 @@ def _unknown(numbers: Numbers) -> str:
         found.append("transactional ids")
     if numbers.elsewhere:
         found.append(f"the records of {counted(numbers.elsewhere, 'partition')} that are in remote storage or deleted")
-    if numbers.notes:
-        found.append(f"what {counted(len(numbers.notes), 'note')} {'names' if len(numbers.notes) == 1 else 'name'}")
+    notes = len(numbers.notes)
+    said = f"{counted(notes, 'note')} {'says' if notes == 1 else 'say'} what else is not known." if notes else ""
     if not found:
-        return ""
+        return said.replace("what else", "what")
     *first, last = found
-    return f"Not known: {', '.join(first)}{', and ' if first else ''}{last}."
+    return f"Not known: {', '.join(first)}{', and ' if first else ''}{last}. {said}".rstrip()

@@ -185,8 +185,7 @@ class Truncation(PlainOperation):
     ) -> dict[str, DecidedTruncation]:
         """Find where to cut several logs, so that each transaction is whole in all of them, or in none.
 
-        Raises:
-            The errors of `work`.
+        For the errors see `work`.
         """
         logs = [_LogToCut(name, state, directory) for directory, (name, state) in states.items()]
         with Threads() as threads:

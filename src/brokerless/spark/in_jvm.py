@@ -66,7 +66,7 @@ def session(settings: Mapping[str, str] | None = None) -> SparkSession:
     Args:
         settings: settings of Spark. In a running session, only settings that can change at runtime are applied.
 
-        spark = session({"spark.master": "local[2]", "spark.app.name": "restore"})
+    Example: `spark = session({"spark.master": "local[2]", "spark.app.name": "restore"})`
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - the path of the jar is known without it
 

@@ -191,7 +191,7 @@ def test_recover_says_what_it_does_and_a_dry_run_does_nothing(golden, run, copie
     assert planned.code == 0
     # The batch behind the damaged one is whole.
     assert re.fullmatch(
-        r"\d+ records lost after damage in 1 log, and up to \d+ in the damage; up to 3 may be missing already; "
+        r"lost in 1 log: up to \d+ records? in the damage, \d+ records after it; up to 3 may be missing already; "
         r"\d+ changes; a broker will start",
         planned.out.splitlines()[0],
     )
@@ -367,12 +367,32 @@ def test_no_input(tmp_path):
     assert "unexpected" not in done.stderr
 
 
+A_VALUE = 'text, null or {"base64": text} expected; write JSON as text'
+A_HEADER = (
+    'a header is ["name", value] or {"key": "name", "value": value}, and the value is text, null or {"base64": text}'
+)
+
+
+def test_headers_are_pairs_or_objects(run, tmp_path):
+    """A read prints pairs; Spark's rows as JSON have objects."""
+    pair, named = '["h", "x"]', '{"key": "h", "value": "x"}'
+    lines = [f'{{"value": "v", "headers": [{header}, ["n", null], {header}]}}\n' for header in (pair, named)]
+    (tmp_path / "rows.jsonl").write_text("".join(lines))
+    assert run("produce", tmp_path / "d", "--topic", "t", "--input", tmp_path / "rows.jsonl").code == 0
+    found = [json.loads(line)["headers"] for line in run("read", tmp_path / "d").out.splitlines()]
+    assert found == [[["h", "x"], ["n", None], ["h", "x"]]] * 2
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ('["t", 0, 3, 1700000000000, "CreateTime", 0, "k", "v", []]', "line 2: not a JSON object"),
-        ('{"value": {"base64": "YQ==", "x": 1}}', 'line 2: text, null or {"base64": text} expected, at column 37'),
-        ('{"value": 5}', 'line 2: text, null or {"base64": text} expected, at column 12'),
+        (
+            '{"value": {"base64": "YQ==", "x": 1}}',
+            'line 2: text, null or {"base64": text} expected; write JSON as text, at column 37',
+        ),
+        ('{"value": 5}', f"line 2: {A_VALUE}, at column 12"),
+        ('{"value": "v", "headers": [["h", "x", "y"]]}', f"line 2: {A_HEADER}, at column 43"),
         ("\ufeff{}", "line 2: not a JSON object"),
     ],
 )

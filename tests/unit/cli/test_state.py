@@ -31,7 +31,9 @@ def lines(result):
 
 
 def test_groups(broker, run):
-    heading, *rows = lines(run("groups", broker))
+    found = run("groups", broker)
+    assert (found.code, found.err) == (0, f"next: brokerless groups {broker} --offsets\n")
+    heading, *rows = (line.split() for line in found.out.splitlines())
     assert heading == ["GROUP", "TYPE", "STATE", "PROTOCOL", "EPOCH", "MEMBERS", "UPDATED"]
     assert [row[:5] for row in rows] == [
         ["group-classic", "classic", "Empty", "-", "2"],
@@ -64,6 +66,9 @@ def test_a_group_that_does_not_exist_is_no_empty_table(tmp_path, broker, run, op
     # A group that has no commits for this topic exists.
     of_topic = ("--topic", "codec-mixed") if "--offsets" in options else ()
     assert run("groups", broker, *options, "--group", "group-classic", *of_topic).code == 0
+    if "--offsets" in options:
+        unknown = run("groups", broker, *options, "--topic", "headrs")
+        assert (unknown.code, unknown.err) == (2, "brokerless: unknown topic 'headrs': did you mean 'headers'?\n")
     # Where damage may hide it, that is what the command says.
     log = write_records(tmp_path, "__consumer_offsets", [(group_key(name), group_value(1)) for name in "ab"])
     flip_bit(log, log.stat().st_size - 2)

@@ -105,7 +105,7 @@ def test_a_gap_beside_the_recorded_one_is_found(data, tmp_path):
 
 @pytest.mark.parametrize("code", BROKEN)
 def test_a_relative_path_is_repaired_as_an_absolute_one(data, tmp_path, code, monkeypatch):
-    """A finding at the path as it was given has once not been found again in the segments, which have absolute paths."""
+    """A finding with the path as it was given was once not found among the segments, which have absolute paths."""
     BROKEN[code](data)
 
     def result(path):

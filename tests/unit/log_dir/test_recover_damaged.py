@@ -75,7 +75,7 @@ def test_what_recovery_cuts_off_is_counted_and_set_aside(data):
     damage(data)
     found = forecast(str(data))
     assert found.lost_records == 92
-    assert found.summary().startswith("92 records lost after damage in 1 log, and up to 1 in the damage; ")
+    assert found.summary().startswith("lost in 1 log: up to 1 record in the damage, 92 records after it; ")
     assert dict(recovered(str(data))) == dict(found.steps)
     assert values(data) == list(range(7))
     names, content = set_aside(data)
@@ -114,7 +114,7 @@ def test_no_number_is_given_if_damage_hides_the_end_of_the_log(data, high_waterm
     (data / checkpoints.HIGH_WATERMARKS).write_bytes(checkpoints.format_offset_checkpoint(offsets))
     found = forecast(str(data))
     assert (found.lost_records, found.damaged_offsets) == (90, None)
-    assert found.summary().startswith("90 records lost after damage in 1 log, and what was in the damage; ")
+    assert found.summary().startswith("lost in 1 log: the records in the damage, 90 records after it; ")
 
 
 def test_a_damaged_end_is_cut_off_and_said(data):

@@ -130,7 +130,7 @@ def test_damage_comes_before_groups(tmp_path):
     damage.flip_bit(log, 100)
     commit(tmp_path, ("mailer", 9000), ("other", 8000))
     found = bl.report(tmp_path).verdict
-    assert found.startswith("1 of 2 partitions is damaged")
+    assert found.startswith("1 of 2 partitions is damaged (")
     assert ". Group mailer resets in 1 partition, as its committed offset is out of range (and so does 1 other" in found
 
 

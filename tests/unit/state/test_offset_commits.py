@@ -3,13 +3,16 @@
 import random
 import shutil
 import struct
+import warnings
 
 import pyarrow as pa
 import pytest
 
 import brokerless as bl
+from brokerless.layout import checkpoints
 from brokerless.log.end_offsets import end_offsets
 from brokerless.state import offset_commits
+from support.damage import flip_bit
 from support.log_files import NOW, batch, write_segment
 from support.state_records import commit_key, commit_value, write_records
 
@@ -76,9 +79,31 @@ def test_lag_of_a_damaged_partition_is_not_known_and_said(tmp_path):
     struct.pack_into(">i", content, 8, 3)
     path.write_bytes(content)
     write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(1))])
-    with pytest.warns(UserWarning, match="the lag of commits for t-0 is not known"):
+    with pytest.warns(UserWarning, match="the lag at a past time of commits for t-0 is not known"):
         (row,) = rows(tmp_path)
     assert row["lag_then"] is None
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_a_damaged_last_batch_moves_no_group_beyond_the_end(tmp_path, is_clean, has_checkpoint):
+    """After a clean shutdown a broker keeps the batch. The lag was once negative, and the group seemed to reset."""
+    log_of(tmp_path)
+    path = tmp_path / "t-0" / f"{0:020d}.log"
+    flip_bit(path, path.stat().st_size - 2)
+    (tmp_path / checkpoints.META_PROPERTIES).write_text("version=1\nnode.id=1\n")
+    if has_checkpoint:
+        (tmp_path / checkpoints.RECOVERY_POINTS).write_bytes(checkpoints.format_offset_checkpoint({("t", 0): 10}))
+    if is_clean:
+        (tmp_path / checkpoints.CLEAN_SHUTDOWN).touch()
+    write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(10))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (row,) = rows(tmp_path)
+    end = (10 if has_checkpoint else None) if is_clean else 9
+    assert row["log_end_offset"] == end
+    assert row["lag"] == (None if end is None else end - 10)
+    assert row["is_out_of_range"] == (None if end is None else end < 10)
 
 
 def test_commits_that_do_not_decode_are_said(tmp_path):

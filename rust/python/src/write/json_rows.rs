@@ -37,12 +37,47 @@ struct Line<'a> {
     #[serde(borrow, deserialize_with = "Option::deserialize")]
     value: Option<Value<'a>>,
     #[serde(borrow, default)]
-    headers: Option<Vec<(Cow<'a, str>, Option<Value<'a>>)>>,
+    headers: Option<Vec<Header<'a>>>,
+}
+
+/// A header as `brokerless read` prints it, or as Spark writes the rows of its Kafka source.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a header is [\"name\", value] or {\"key\": \"name\", \"value\": value}, and the value is text, null or {\"base64\": text}"
+)]
+enum Header<'a> {
+    Pair(
+        #[serde(borrow)] Cow<'a, str>,
+        #[serde(borrow)] Option<Value<'a>>,
+    ),
+    Named(#[serde(borrow)] NamedHeader<'a>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedHeader<'a> {
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "Option::deserialize")]
+    value: Option<Value<'a>>,
+}
+
+impl<'a> Header<'a> {
+    fn parts(&self) -> (&str, Option<&Value<'a>>) {
+        match self {
+            Self::Pair(key, value) => (key, value.as_ref()),
+            Self::Named(NamedHeader { key, value }) => (key, value.as_ref()),
+        }
+    }
 }
 
 /// Bytes in the wanted format, or in base64 if they are not text.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "text, null or {\"base64\": text} expected")]
+#[serde(
+    untagged,
+    expecting = "text, null or {\"base64\": text} expected; write JSON as text"
+)]
 enum Value<'a> {
     Text(#[serde(borrow)] Cow<'a, str>),
     Base64(#[serde(borrow)] Base64<'a>),
@@ -141,7 +176,7 @@ impl Rows {
     }
 
     fn push(&mut self, line: &Line<'_>, format: BytesFormat) -> Result<()> {
-        let decoded = |value: &Option<Value<'_>>| {
+        let decoded = |value: Option<&Value<'_>>| {
             value.as_ref().map(|value| value.decode(format)).transpose()
         };
         let timestamp_type = line
@@ -159,9 +194,9 @@ impl Rows {
         self.timestamp.append_option(line.timestamp);
         self.timestamp_type.append_option(timestamp_type);
         self.leader_epoch.append_option(line.leader_epoch);
-        self.key.append_option(decoded(&line.key)?);
-        self.value.append_option(decoded(&line.value)?);
-        for (key, value) in line.headers.iter().flatten() {
+        self.key.append_option(decoded(line.key.as_ref())?);
+        self.value.append_option(decoded(line.value.as_ref())?);
+        for (key, value) in line.headers.iter().flatten().map(Header::parts) {
             let header = self.headers.values();
             if let Some(keys) = header.field_builder::<StringBuilder>(0) {
                 keys.append_value(key);

@@ -52,7 +52,7 @@ def check(
         ValueError: the level is unknown.
         TypeError: `topics` is a string.
 
-        check(spark, "/kafka/data1", "/kafka/data2", topics=["orders"]).show(truncate=False)
+    Example: `check(spark, "/kafka/data1", "/kafka/data2", topics=["orders"]).show(truncate=False)`
     """
     if level not in LEVELS:
         raise unknown("level", level, LEVELS)

@@ -110,7 +110,7 @@ def export(
         FileNotFoundError: a path does not exist.
         ValueError: options contradict each other, or the directory holds other files or another export.
 
-        export(spark, "/backup/kafka-data", "/exports/orders", topics=["orders"])
+    Example: `export(spark, "/backup/kafka-data", "/exports/orders", topics=["orders"])`
     """
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)

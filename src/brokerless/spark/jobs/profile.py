@@ -52,7 +52,7 @@ def profile(
         ValueError: a group does not exist.
         TypeError: `topics` or `by` is a string.
 
-        profile(spark, "/kafka/data1", by=["topic", "hour"]).show()
+    Example: `profile(spark, "/kafka/data1", by=["topic", "hour"]).show()`
     """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's usual name
 

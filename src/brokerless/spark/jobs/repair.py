@@ -49,7 +49,7 @@ def repair(
     Raises:
         ValueError: no path is given, or the suffix is empty.
 
-        repair(spark, "/kafka/data1", "/kafka/data2", dry_run=True)
+    Example: `repair(spark, "/kafka/data1", "/kafka/data2", dry_run=True)`
     """
     names = some_or_all("topics", topics)
     if not paths or not suffix:

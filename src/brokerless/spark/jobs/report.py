@@ -35,7 +35,7 @@ def report(
         ValueError: `samples` is below 0 or above 20.
         ModuleNotFoundError: Jinja or Matplotlib is not installed.
 
-        report(spark, "/kafka/data1", "/kafka/data2").save("report.html")
+    Example: `report(spark, "/kafka/data1", "/kafka/data2").save("report.html")`
     """
     names = some_or_all("topics", topics)
     check_installed()

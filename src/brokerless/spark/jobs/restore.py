@@ -108,7 +108,7 @@ def restore(
         ValueError: the export is not finished, or lacks columns; a topic exists with other records, or is the
             controller's metadata log.
 
-        restore(spark, "/exports/orders", "/restored/kafka-data")
+    Example: `restore(spark, "/exports/orders", "/restored/kafka-data")`
     """
     names = some_or_all("topics", topics)
     directory = ExportDirectory(storage.absolute(local(exported)))

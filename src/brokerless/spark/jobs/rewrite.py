@@ -69,7 +69,7 @@ def rewrite(
             visible on an executor.
         CorruptRecordError: a log is damaged. Some partitions may be finished, the others are unchanged.
 
-        rewrite(spark, Compaction(roll=True), "/data1", "/data2", topics=["users"], resume_file="done.jsonl")
+    Example: `rewrite(spark, Compaction(roll=True), "/data1", "/data2", topics=["users"], resume_file="done.jsonl")`
     """
     return list(
         rewrite_each(
