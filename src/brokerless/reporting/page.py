@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from brokerless.reporting.sections import sections, tiles
 from brokerless.reporting.texts import moment, paragraphs, shown, with_code
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_NOTES = 100
 # The verdict has a sign and a word, so that its colour is not the only difference.
+_NUMBERED = re.compile(r"\S{1,28}-\d+")
 _SIGNS = {"error": "✖ Faults", "warning": "▲ Warnings", "sound": "✔ No fault found"}
 
 
@@ -36,7 +38,7 @@ def page(numbers: Numbers, created: int) -> str:
         created: the time of the report, in ms.
     """
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["zip"] = zip
+    environment.filters |= {"zip": zip, "unbroken": _unbroken}
     script = _resource("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     found = [section for section in sections(numbers, created) if not section.is_empty]
@@ -65,3 +67,8 @@ def _resource(name: str) -> str:
 
 def _markup(name: str) -> Markup:
     return Markup(_resource(name))  # noqa: S704 - a file of this package
+
+
+def _unbroken(text: str) -> Markup:
+    """Return text in which no line ends within the name of a partition."""
+    return Markup(_NUMBERED.sub(lambda found: f'<span class="whole">{found[0]}</span>', str(escape(text))))  # noqa: S704 - it is escaped
