@@ -198,12 +198,16 @@ def partitions_in(path: str, names: Iterable[str]) -> list[str]:
     """Return the names in a directory that are names of partition directories.
 
     A log directory itself may have a name of this form, such as `/mnt/disk-1`. In a broker's log directory, all names
-    of this form are returned.
+    of this form are returned. Elsewhere, names alone prove nothing: `/etc` may have `dbus-1`. So none is returned if
+    each directory holds only files of other kinds.
     """
     parsed = [name for name in names if file_names.is_directory_name(name)]
     if LogDirFiles.is_root(list(names)):
         return parsed
-    return [name for name in parsed if not LogDirFiles.is_root(_names(f"{path}/{name}"))]
+    inside = {name: _names(f"{path}/{name}") for name in parsed}
+    found = [name for name in parsed if not LogDirFiles.is_root(inside[name])]
+    is_any = any(not inside[name] or file_names.is_partition_directory(inside[name]) for name in found)
+    return found if is_any else []
 
 
 def is_log_dir(path: str) -> bool:

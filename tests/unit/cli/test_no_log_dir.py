@@ -65,6 +65,15 @@ def test_a_rescue_of_any_folder_makes_no_cluster(tmp_path, run, names, is_dry):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
+def test_a_name_alone_makes_no_partition(tmp_path, run, verb):
+    """A check of /etc once found nothing wrong with it, for its `dbus-1` and `polkit-1`."""
+    for name in ("dbus-1/system.d", "polkit-1/rules.d"):
+        (tmp_path / "etc" / name).mkdir(parents=True)
+    said = run(*verb, tmp_path / "etc")
+    assert (said.code, said.out) == (2, "")
+
+
 def test_partitions_without_a_brokers_own_files_are_a_log_directory(tmp_path):
     healthy(tmp_path / "data")
     (tmp_path / "copies").mkdir()
