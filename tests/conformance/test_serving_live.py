@@ -1,5 +1,6 @@
 """Clients read directories while their brokers write to them, roll, clean and trim logs, move and truncate replicas."""
 
+import shutil
 import threading
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ from filling import ISOLATION_LEVELS
 from kafka import Broker, Client
 
 import brokerless as bl
+from support import damage
 from support.polling import until
 
 QUICK = {
@@ -192,3 +194,27 @@ def test_a_leader_that_follows_again_and_is_truncated(client, reader, tmp_path):
     finally:
         for broker in reversed(nodes.values()):
             broker.kill()
+
+
+def test_a_damaged_last_batch_is_served_as_by_a_broker(client, tmp_path):
+    """After a clean shutdown, a broker verifies nothing: the log keeps its end, and a fetch of the batch fails."""
+    directory, copy = tmp_path / "data", tmp_path / "copy"
+    with Broker(directory, log=tmp_path / "first.log") as broker:
+        client.create(broker, "damaged")
+        for _ in range(3):
+            client.produce(broker, "damaged", 0, 10)
+    (log,) = (directory / "damaged-0").glob("*.log")
+    damage.flip_bit(log, log.stat().st_size - 20)
+    shutil.copytree(directory, copy)
+
+    def seen(server):
+        rows, error = client.consume_to_damage(server, "damaged")
+        ends = [client.offset(server, "damaged", 0, special) for special in (-1, -2)]
+        return ends, [row["offset"] for row in rows], error
+
+    with Broker(directory, log=tmp_path / "second.log") as broker:
+        expected = seen(broker)
+    assert expected[:2] == ([30, 0], list(range(20)))
+    assert expected[2]
+    with bl.serve(copy) as address:
+        assert seen(served(address)) == expected

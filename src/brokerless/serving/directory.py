@@ -252,13 +252,17 @@ class ServedDirectory:
     def _stable_end(self, log: Log, end: int) -> int:
         """Return the end of a log for read_committed consumers: at most the start of a transaction open at `end`."""
         if not self._has_end:
-            return min(end, stable_end(log.files, skips=True))
+            stable = stable_end(log.files, skips=True)
+            # Nothing in a damaged batch at the end of the log is known to be open, so a broker does not stop before it.
+            return end if stable == visible_end(log.files) else min(end, stable)
         unstable = first_unstable_offset(log.files.whole, end, skips=True)
         return end if unstable is None else min(end, unstable)
 
     def _end(self, log: Log) -> int:
         """Return the end of the log for consumers."""
         end = visible_end(log.files)
+        if not log.files.root.is_locked:
+            end = max(end, log.files.broker_end or end)
         if self._end_offset is not None:
             end = min(end, self._end_offset)
         elif self._as_of is not None:

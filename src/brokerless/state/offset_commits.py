@@ -276,7 +276,7 @@ class Lags:
             self._ranges[key] = (None, None)
             try:
                 if log is not None:
-                    self._ranges[key] = (log.log_start_offset, _end_of(log))
+                    self._ranges[key] = (log.log_start_offset, log.files.broker_end)
             except BrokerlessError as error:
                 note(f"the lag of commits for {key[0]}-{key[1]} is not known: {error}")
         return self._ranges[key]
@@ -299,18 +299,6 @@ class Lags:
             note(f"the lag at a past time of commits for {log.name} is not known: {error}")
             return pa.nulls(len(times), pa.int64())
         return ends.take(pc.index_in(times, value_set=known))
-
-
-def _end_of(log: Log) -> int | None:
-    """Return the log end offset on a broker; None if it is not known.
-
-    After a clean shutdown, a broker keeps a damaged batch at the end of a log: only a fetch of the batch fails. The
-    records in it are lost, but a group that had read them does not reset.
-    """
-    if not log.root.is_clean or log.files.damage_at_end is None:
-        return log.log_end_offset
-    expected = log.files.expected_end
-    return None if expected is None else expected.offset
 
 
 def _lists(column: pa.ChunkedArray[Any]) -> Iterator[pa.Array[Any]]:

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import struct
+import warnings
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -13,10 +14,12 @@ from aiokafka.errors import KafkaError
 
 import brokerless as bl
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
+from brokerless.layout import checkpoints
 from support.log_files import NOW, batch
 from support.served import Process
 
 CORRUPT_MESSAGE = 2
+OFFSET_OUT_OF_RANGE = 1
 
 
 def fetch(offset):
@@ -184,3 +187,26 @@ def test_damage_at_the_end_of_a_log_is_told_at_the_start(tmp_path):
         f"warning: t-0: lost: offset 2 and all later ones at {segment}:{last}: record batch crc mismatch"
     )
     assert following == f"next: brokerless check {tmp_path / 'data'}\n"
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_damaged_last_batch_ends_no_log_that_was_shut_down_cleanly(tmp_path, is_clean):
+    """A client at the end was once sent back to the damage, and a client at the damage got no error."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0)
+        for _ in range(3):
+            log.append(batch(0, [b"v" * 100], timestamp=NOW))
+    segment = tmp_path / "data" / "t-0" / f"{0:020}.log"
+    content = bytearray(segment.read_bytes())
+    content[-10] ^= 0xFF
+    segment.write_bytes(content)
+    if not is_clean:
+        (tmp_path / "data" / checkpoints.CLEAN_SHUTDOWN).unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with bl.serve(tmp_path / "data") as address:
+            ends = error_of(address, 3), read_by_client(address)
+    # As on a broker, which cuts the batch off only after a crash.
+    error, seen = (0, "CorruptRecordException") if is_clean else (OFFSET_OUT_OF_RANGE, "TimeoutError")
+    assert ends == (error, ([0, 1], seen))
