@@ -45,6 +45,8 @@ def main() -> None:
     parser.add_argument("--sdist-only", action="store_true", help="build only the source distribution")
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
     asked = parser.parse_args()
+    if asked.sdist and asked.sdist.resolve().is_relative_to(asked.output.resolve()):
+        sys.exit(f"{asked.sdist} is in {asked.output}, which is made anew: move the file to another directory")
     if not asked.library_only:
         shutil.rmtree(asked.output, ignore_errors=True)
     with tempfile.TemporaryDirectory() as directory:

@@ -46,7 +46,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     nearest = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=_LIKE)
     if nearest:
         return ValueError(f"unknown {kind} {name!r}: did you mean {folded[nearest[0]]!r}?")
-    some = ", ".join(names[:_SOME]) + (f" and {len(names) - _SOME} others" if len(names) > _SOME else "")
+    rest = len(names) - _SOME
+    some = ", ".join(names[:_SOME]) + (f" and {rest} other{'s'[: rest > 1]}" if rest > 0 else "")
     lists = f"; `{_LISTS[kind]}` lists them" if kind in _LISTS and len(names) > _SOME else ""
     return ValueError(f"unknown {kind} {name!r}: there is {some or 'none'}{lists}")
 

@@ -9,6 +9,7 @@ from filling import ISOLATION_LEVELS
 from kafka import Broker, Client
 
 import brokerless as bl
+from brokerless.layout import checkpoints
 from support import damage
 from support.polling import until
 
@@ -196,25 +197,80 @@ def test_a_leader_that_follows_again_and_is_truncated(client, reader, tmp_path):
             broker.kill()
 
 
-def test_a_damaged_last_batch_is_served_as_by_a_broker(client, tmp_path):
-    """After a clean shutdown, a broker verifies nothing: the log keeps its end, and a fetch of the batch fails."""
+def cut_in_records(log, _root):
+    damage.cut(log, -10)
+
+
+def cut_in_header(log, _root):
+    damage.cut(log, -(log.stat().st_size // 3) + 30)
+
+
+def change_length(log, _root, length=b"\x7f\xff\xff\xf0"):
+    damage.overwrite(log, log.stat().st_size * 2 // 3 + 8, length)
+
+
+def flip(log, _root):
+    damage.flip_bit(log, log.stat().st_size - 20)
+
+
+def flip_beside_a_wrong_checkpoint(log, root):
+    flip(log, root)
+    path = root / checkpoints.RECOVERY_POINTS
+    points = checkpoints.parse_offset_checkpoint(path.read_bytes())
+    path.write_bytes(checkpoints.format_offset_checkpoint(points | {("wrong-checkpoint", 0): 1_000_000}))
+
+
+def flip_without_other_files(log, root):
+    flip(log, root)
+    for snapshot in log.parent.glob("*.snapshot"):
+        snapshot.unlink()
+
+
+# What is done to a log of three batches of ten records each, after a clean shutdown.
+ENDS = {
+    "flipped": flip,
+    "cut-in-records": cut_in_records,
+    "cut-in-header": cut_in_header,
+    "too-long": change_length,
+    "longer": lambda log, root: change_length(log, root, b"\0\0\x10\0"),
+    "wrong-checkpoint": flip_beside_a_wrong_checkpoint,
+    "without-snapshots": flip_without_other_files,
+    "sound": lambda *_: None,
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_damage_at_the_end_of_a_log_is_served_as_by_a_broker(client, tmp_path):
+    """After a clean shutdown, a broker verifies nothing: it ends a log where the headers of the batches end."""
     directory, copy = tmp_path / "data", tmp_path / "copy"
     with Broker(directory, log=tmp_path / "first.log") as broker:
-        client.create(broker, "damaged")
-        for _ in range(3):
-            client.produce(broker, "damaged", 0, 10)
-    (log,) = (directory / "damaged-0").glob("*.log")
-    damage.flip_bit(log, log.stat().st_size - 20)
+        for topic in ENDS:
+            client.create(broker, topic)
+            for _ in range(3):
+                client.produce(broker, topic, 0, 10)
+            client.commit(broker, "group", topic, 0, 25)
+    for topic, change in ENDS.items():
+        (log,) = (directory / f"{topic}-0").glob("*.log")
+        change(log, directory)
     shutil.copytree(directory, copy)
 
     def seen(server):
-        rows, error = client.consume_to_damage(server, "damaged")
-        ends = [client.offset(server, "damaged", 0, special) for special in (-1, -2)]
-        return ends, [row["offset"] for row in rows], error
+        found = {}
+        for topic in ENDS:
+            ends = [client.offset(server, topic, 0, special) for special in (-1, -2)]
+            found[topic] = (ends, None, None)
+            # A consumer waits for the end of a log whose last batch is cut.
+            if not topic.startswith(("cut", "too-long", "longer")):
+                rows, error = client.consume_to_damage(server, topic)
+                found[topic] = (ends, [row["offset"] for row in rows], error)
+        return found
 
     with Broker(directory, log=tmp_path / "second.log") as broker:
         expected = seen(broker)
-    assert expected[:2] == ([30, 0], list(range(20)))
-    assert expected[2]
+    assert expected["flipped"][:2] == ([30, 0], list(range(20)))
+    assert expected["flipped"][2]
     with bl.serve(copy) as address:
         assert seen(served(address)) == expected
+    rows = bl.commits(copy, history=False).read_all().to_pylist()
+    ends = {row["topic"]: row["log_end_offset"] for row in rows}
+    assert ends == {topic: seen_ends[0] for topic, (seen_ends, _, _) in expected.items()}

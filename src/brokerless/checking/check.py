@@ -337,10 +337,10 @@ def check_log(
 
 def _at_given_path(log: Log, found: Iterable[Finding]) -> Iterator[Finding]:
     """Yield findings with paths that begin as the log's was given; a log opens its segments by absolute paths."""
-    given = os.path.dirname(log.path) if log.files.is_file else log.path
+    given = (os.path.dirname(log.path) or ".") if log.files.is_file else log.path.rstrip("/") or "/"
     absolute = storage.absolute(given)
     for one in found:
-        is_inside = given not in ("", absolute) and one.path.startswith(f"{absolute}/")
+        is_inside = given != absolute and one.path.startswith(f"{absolute}/")
         yield replace(one, path=given + one.path[len(absolute) :]) if is_inside else one
 
 

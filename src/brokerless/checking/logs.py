@@ -34,7 +34,6 @@ from brokerless.layout.file_names import (
     live_base_offset,
     segment_file,
 )
-from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.aborted_transactions import transactions
 from brokerless.log.offsets_for_times import max_timestamp
 from brokerless.log.segment import NO_END, transaction_index, walk_whole_batches
@@ -42,7 +41,7 @@ from brokerless.log.unlikely_times import unlikely_time
 from brokerless.log_dir.start_faults import obstructed_files, partition_faults
 from brokerless.metadata.directory import is_fatal_snapshot
 from brokerless.notes import collected
-from brokerless.recovery.loader import load
+from brokerless.recovery.clean_start import clean_start
 from brokerless.recovery.segment_replay import feed
 from brokerless.wording import counted, duration
 
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from brokerless.inspection.findings import Count
+    from brokerless.layout.topic_config import TopicConfig
     from brokerless.log.aborted_transactions import Aborted
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
@@ -194,20 +194,9 @@ class LogCheck:
         A broker then truncates nothing. To find the log end, it reads the headers of the batches from the last index
         entry on. If there is no producer snapshot of the log end, it also reads the batches since the last snapshot.
         """
-        log, key = self._log, (self._log.topic or "", self._log.partition or 0)
-        if log.files.is_file or not log.root.is_clean:
-            return None
         try:
             # Other findings report what the notes say, and missing and unsupported files.
-            with collected(), suppress(UnsupportedFormatError, OSError):
-                load(
-                    log.path,
-                    TopicConfig(),
-                    is_clean=True,
-                    recovery_point=log.recovery_point or 0,
-                    log_start_offset=log.root.log_start_offsets.get(key),
-                    now=now_ms(),
-                )
+            clean_start(self._log)
         except CorruptRecordError as error:
             return error
         return None

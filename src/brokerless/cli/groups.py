@@ -13,6 +13,7 @@ from brokerless.cli.options import chosen_topics
 from brokerless.cli.state import STATE_EXITS, TableForm, at_time, dicts, form_of, large, of_state, state_memory, telling
 from brokerless.cli.table import print_table
 from brokerless.layout.file_names import chosen_topics as known_topics
+from brokerless.layout.file_names import is_chosen
 from brokerless.wording import duration, moment
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def groups(
         raise click.UsageError("--topic selects commits: give --offsets with it")
 
     with telling() as notes:
-        check = partial(_check_known, names, topics, paths=paths, as_of=as_of, memory=memory, notes=notes)
+        check = partial(_check_known, names, topics, paths=paths, memory=memory, notes=notes)
         if shown == "offsets":
             wanted: Any = {"groups": names or None, "topics": topics or None}
             options: Any = {**wanted, "as_of": as_of, "history": history, "lag": not no_lag, "memory": memory}
@@ -120,35 +121,41 @@ def _check_known(
     found: Collection[str],
     *,
     paths: Sequence[str],
-    as_of: int | None,
     memory: int,
     notes: Sequence[object],
 ) -> None:
-    """Refuse groups and topics that do not exist, unless damage or a missing directory may hide them.
+    """Refuse groups and topics that do not exist, at any time, unless damage or a missing directory may hide them.
 
-    `names` and `topics` are asked for, and `found` are the groups that were printed.
+    `names` and `topics` are asked for, and `found` are the groups and topics that were found.
     """
     from brokerless.log_dir.log_dirs import LogDirs
-    from brokerless.state.groups import group_rows
+    from brokerless.state.groups import group_changes, group_rows
     from brokerless.state.offset_commits import commits
 
     missing = [name for name in names if name not in found]
-    if missing and not notes:
-        known = {str(row["group"]) for row in group_rows(*paths, as_of=as_of, memory=memory)}
-        for name in missing:
-            if name not in known:
-                raise unknown("group", name, known)
-    if topics and not found and not notes:
-        rows = commits(*paths, as_of=as_of, lag=False, memory=memory)
-        committed = {str(name) for batch in rows for name in batch["topic"].unique().to_pylist()}
-        known_topics(topics, committed | {str(log.topic) for log in LogDirs(*paths).logs()})
+    absent = [topic for topic in topics if not any(is_chosen(name, [topic]) for name in found)]
+    if not (missing or absent) or notes:
+        return
+    known = {str(row["group"]) for row in group_rows(*paths, memory=memory)}
+    committed: set[str] = set()
+    for batch in commits(*paths, lag=False, memory=memory):
+        known.update(map(str, batch["group"].unique().to_pylist()))
+        committed.update(map(str, batch["topic"].unique().to_pylist()))
+    for changes in group_changes(*paths, groups=missing or None, memory=memory) if missing else ():
+        known.update(map(str, changes["group"].unique().to_pylist()))
+    for name in missing:
+        if name not in known:
+            raise unknown("group", name, known)
+    if absent:
+        known_topics(absent, committed | {str(log.topic) for log in LogDirs(*paths).logs()})
 
 
 def _each(batches: Iterable[pa.RecordBatch], check: Callable[[Collection[str]], None]) -> Iterator[pa.RecordBatch]:
-    """Yield batches, then check the names of their groups."""
+    """Yield batches, then check the names of their groups and topics."""
     found: set[Any] = set()
     for batch in batches:
-        found.update(batch["group"].unique().to_pylist())
+        for column in {"group", "topic"}.intersection(batch.schema.names):
+            found.update(batch[column].unique().to_pylist())
         yield batch
     check(found)
 

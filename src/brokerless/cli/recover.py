@@ -82,8 +82,9 @@ def recover(
     }
     forecasts = _forecasts(settings, topics, err=form == "json")
     found = Forecast.of_all(forecasts.values())
-    _print_forecast(found, form)
     clean = {path for path in paths if LogDirFiles(path).is_clean}
+    refuses = any(forecasts[path].cuts for path in clean) and not force
+    _print_forecast(found, form, needs_force=refuses or (bool(found.missing) and not force))
     with Progress(prints=True) as progress:
         for path in paths:
             changes = 0
@@ -100,11 +101,14 @@ def recover(
             if changes and dry_run and not shows_all:
                 done += "; --all prints them"
             if changes and dry_run and found.is_good and path in clean:
-                done += "; the directory was shut down cleanly, so a broker starts without this recovery"
+                done += "; the directory was shut down cleanly, "
+                stops = forecasts[path].unstartable
+                done += (
+                    f"but without this recovery, {stops[0]}" if stops else "so a broker starts without this recovery"
+                )
             if not changes and found.is_good:
                 done += f": a broker accepts {'the logs of these topics' if topics else 'its logs'} unchanged"
             terminal.say(done, err=True)
-    refuses = any(forecasts[path].cuts for path in clean) and not force
     _end(found, paths, force=force, dry_run=dry_run, are_clean=len(clean) == len(paths), refuses_cuts=refuses)
 
 
@@ -127,9 +131,9 @@ def _forecasts(settings: dict[str, dict[str, Any]], topics: tuple[str, ...], *, 
         raise
 
 
-def _print_forecast(found: Forecast, form: str) -> None:
+def _print_forecast(found: Forecast, form: str, *, needs_force: bool) -> None:
     if form == "json":
-        click.echo(json.dumps(found.to_dict(), separators=(",", ":")))
+        click.echo(json.dumps({**found.to_dict(), "needs_force": needs_force}, separators=(",", ":")))
         return
     terminal.say(found.summary())
     for line in (*found.faults, *found.dropping, *found.missing, *found.ends_early, *found.notes):

@@ -206,8 +206,13 @@ def partitions_in(path: str, names: Iterable[str]) -> list[str]:
         return parsed
     inside = {name: _names(f"{path}/{name}") for name in parsed}
     found = [name for name in parsed if not LogDirFiles.is_root(inside[name])]
-    is_any = any(not inside[name] or file_names.is_partition_directory(inside[name]) for name in found)
-    return found if is_any else []
+    return found if any(_may_be_partition(inside[name]) for name in found) else []
+
+
+def _may_be_partition(names: list[str]) -> bool:
+    """Return whether a directory with these names may be a partition's: also an empty one, or one with odd segments."""
+    is_segment = any(".log" in name or name.endswith((".index", ".timeindex")) for name in names)
+    return not names or is_segment or file_names.is_partition_directory(names)
 
 
 def is_log_dir(path: str) -> bool:

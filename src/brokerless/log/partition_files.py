@@ -9,7 +9,6 @@ The segments, the checkpoints, the producer snapshots and the indexes each give 
 | `damage_at_end` | the records lost to damage after the last sound batch |
 | `expected_end` | the highest end offset in other files, if the log ends below it |
 | `lost_at_end` | the records certainly lost: `damage_at_end`, or up to an `expected_end` that is certain |
-| `broker_end` | the log end offset of a broker that starts: after a clean shutdown, damage does not end the log |
 | `corroborated_end` | the end offset on which the recovery point and the newest snapshot agree after a clean shutdown |
 | `lone_claim` | the last batch, if offsets are missing before it and no other file confirms its own offsets |
 | `exceeded_end` | the end of the log, if the last batch reaches beyond it: its base offset was changed |
@@ -190,18 +189,6 @@ class PartitionFiles:
     def damage_at_end(self) -> Defect | None:
         """The records lost to damage after the last sound batch; None if the log ends with that batch."""
         return self._survey_of_end[1]
-
-    @property
-    def broker_end(self) -> int | None:
-        """The log end offset of a broker that starts on the directory; None if it is not known.
-
-        After a clean shutdown, a broker verifies no checksum. It keeps a damaged batch at the end of the log, and only
-        a fetch of this batch fails (`LogSegment.readNextOffset`).
-        """
-        if not self.root.is_clean or self.damage_at_end is None:
-            return self.log_end_offset
-        expected = self.expected_end
-        return None if expected is None else expected.offset
 
     @property
     def lost_at_end(self) -> Defect | None:

@@ -92,6 +92,8 @@ class Forecast:
             files, so afterwards nothing shows the loss.
         ends_early: the logs that, after a crash, end before the offset that other files give, although no damage is cut
             off.
+        unstartable: the logs of a directory that was shut down cleanly on which a broker does not start before a
+            recovery, each with the reason.
     """
 
     steps: list[tuple[str, list[Remark]]] = field(default_factory=list)
@@ -109,6 +111,7 @@ class Forecast:
     notes: list[Remark] = field(default_factory=list)
     missing: list[Remark] = field(default_factory=list)
     ends_early: list[ExpectedEnd] = field(default_factory=list)
+    unstartable: list[str] = field(default_factory=list)
 
     @property
     def lost_records(self) -> int:
@@ -158,6 +161,7 @@ class Forecast:
             notes=[note for one in found for note in one.notes],
             missing=[said for one in found for said in one.missing],
             ends_early=[end for one in found for end in one.ends_early],
+            unstartable=[why for one in found for why in one.unstartable],
         )
 
     def to_dict(self) -> dict[str, object]:
@@ -266,10 +270,12 @@ def _check_clean(root: RootWriter, found: Forecast) -> None:
     """Refuse to cut logs that a broker would serve unchanged, and to rewrite files that name missing records."""
     if found.cuts:
         cuts = "; ".join(f"{name}/{cut}" for name, cut in found.cuts)
+        sound = found.lost_records
+        too = f", so {counted(sound, 'record')} after the damage would be lost, too" if sound else ""
         raise CorruptRecordError(
             "the directory was shut down cleanly: a broker recovers nothing, and serves the sound batches. A recovery "
-            f"would cut off {cuts}, so {counted(found.lost_records, 'record')} after the damage would be lost, too. "
-            f"Nothing was changed. To recover the directory, and set aside the cut bytes, use {option('force')}",
+            f"would cut off {cuts}{too}. Nothing was changed. To recover the directory, and set aside the cut bytes, "
+            f"use {option('force')}",
             path=root.path,
         )
     _refuse_missing(root, found.missing, "the directory was shut down cleanly, but ")
@@ -361,8 +367,10 @@ def forecast(
         loaded = left = look()
         if root.had_marker:
             # Records that recovery would cut off are still present, so they are not missing.
-            with contextlib.suppress(CorruptRecordError):
+            try:
                 left = look(is_clean=True)
+            except CorruptRecordError as error:
+                found.unstartable.append(f"{_name(key)}: {error.args[0]}")
         _foresee(found, _name(key), loaded)
         if key in unserved:
             found.unserved[f"{path}/{root.partitions[key]}"] = unserved[key]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_NOTES = 100
 # The verdict has a sign and a word, so that its colour is not the only difference.
-_NUMBERED = re.compile(r"\S{1,28}-\d+")
+_NUMBERED = re.compile(r"(\S{1,28}-\d+)")
 _SIGNS = {"error": "✖ Faults", "warning": "▲ Warnings", "sound": "✔ No fault found"}
 
 
@@ -71,4 +71,6 @@ def _markup(name: str) -> Markup:
 
 def _unbroken(text: str) -> Markup:
     """Return text in which no line ends within the name of a partition."""
-    return Markup(_NUMBERED.sub(lambda found: f'<span class="whole">{found[0]}</span>', str(escape(text))))  # noqa: S704 - it is escaped
+    parts = _NUMBERED.split(text)
+    whole = Markup('<span class="whole">{}</span>')
+    return Markup("").join(whole.format(part) if at % 2 else escape(part) for at, part in enumerate(parts))

@@ -553,10 +553,10 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
         "groups",
         "Groups",
         "Lag is the number of records from the committed offset to the end of the log. It is unknown for partitions "
-        "that the paths lack. Damage in a log counts as records, but a log that ends in damage ends before it, so its "
-        "lag is lower than it was. A committed offset is out of range if it is below the start or above the end of its "
-        "partition. A consumer that starts with it resets to the offset that `auto.offset.reset` names. A backward "
-        "commit is below the group's previous one.",
+        "that the paths lack. Damage in a log counts as records. But after a crash, a log that ends in damage ends "
+        "before it, so its lag is lower than it was. A committed offset is out of range if it is below the start or "
+        "above the end of its partition. A consumer that starts with it resets to the offset that `auto.offset.reset` "
+        "names. A backward commit is below the group's previous one.",
         found,
         [table_of("Groups, the greatest lag first", *rows), _out_of_range(tables)],
     )

@@ -25,6 +25,7 @@ from brokerless.log.offsets_for_times import answer, first_record_at
 from brokerless.log.partition_files import PartitionFiles
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.notes import collected
+from brokerless.recovery.clean_start import kept_damage
 from brokerless.wording import current_face, option, printable
 
 if TYPE_CHECKING:
@@ -229,9 +230,15 @@ class ServedDirectory:
                 self._last[key] = segments[-1].path if segments else log.path
                 own = [own[0], _status(self._last[key])]
             end = self._end(log)
+            stable = self._stable_end(log, end)
+            kept = None if self._has_end else kept_damage(log)
+            if kept is not None and kept.log_end_offset > end:
+                # Only the snapshot of the producers says what is open in a batch that cannot be read.
+                end, unstable = kept.log_end_offset, kept.producers.first_unstable_offset
+                stable = end if unstable is None else min(end, unstable)
             start = log.local_log_start_offset
             # As on a broker, a transaction that began before the log start counts from there on.
-            offsets = start, end, max(start, self._stable_end(log, end))
+            offsets = start, end, max(start, stable)
             epochs = [(one.epoch, one.start_offset) for one in self._epochs_of(log)]
             if self._has_end:
                 # As in a log that was truncated there: no client learns of a later leader.
@@ -252,17 +259,13 @@ class ServedDirectory:
     def _stable_end(self, log: Log, end: int) -> int:
         """Return the end of a log for read_committed consumers: at most the start of a transaction open at `end`."""
         if not self._has_end:
-            stable = stable_end(log.files, skips=True)
-            # Nothing in a damaged batch at the end of the log is known to be open, so a broker does not stop before it.
-            return end if stable == visible_end(log.files) else min(end, stable)
+            return min(end, stable_end(log.files, skips=True))
         unstable = first_unstable_offset(log.files.whole, end, skips=True)
         return end if unstable is None else min(end, unstable)
 
     def _end(self, log: Log) -> int:
         """Return the end of the log for consumers."""
         end = visible_end(log.files)
-        if not log.files.root.is_locked:
-            end = max(end, log.files.broker_end or end)
         if self._end_offset is not None:
             end = min(end, self._end_offset)
         elif self._as_of is not None:

@@ -15,6 +15,7 @@ from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs, sorted_replicas
 from brokerless.metadata.schema import TIME, schema
 from brokerless.notes import note
+from brokerless.recovery.clean_start import broker_end
 from brokerless.state.internal_topic import (
     MEMORY,
     OFFSETS_TOPIC,
@@ -276,7 +277,7 @@ class Lags:
             self._ranges[key] = (None, None)
             try:
                 if log is not None:
-                    self._ranges[key] = (log.log_start_offset, log.files.broker_end)
+                    self._ranges[key] = (log.log_start_offset, broker_end(log))
             except BrokerlessError as error:
                 note(f"the lag of commits for {key[0]}-{key[1]} is not known: {error}")
         return self._ranges[key]

@@ -99,11 +99,11 @@ def damaged_directory(path, damage):
     return segment, second
 
 
-def read_by_client(address):
+def read_by_client(address, **options):
     """Return the offsets that a client of t-0 gets, and the name of the error that ends the read."""
 
     async def read():
-        consumer = AIOKafkaConsumer(bootstrap_servers=address, auto_offset_reset="earliest")
+        consumer = AIOKafkaConsumer(bootstrap_servers=address, auto_offset_reset="earliest", **options)
         consumer.assign([TopicPartition("t", 0)])
         await consumer.start()
         offsets = []
@@ -210,3 +210,22 @@ def test_a_damaged_last_batch_ends_no_log_that_was_shut_down_cleanly(tmp_path, i
     # As on a broker, which cuts the batch off only after a crash.
     error, seen = (0, "CorruptRecordException") if is_clean else (OFFSET_OUT_OF_RANGE, "TimeoutError")
     assert ends == (error, ([0, 1], seen))
+
+
+def test_a_damaged_batch_of_an_open_transaction_is_sent_to_no_reader_of_committed_rows(tmp_path):
+    """The batch cannot be read, but the snapshot of the producers says that its transaction is open."""
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t")
+        log = log_dir.log("t", 0)
+        log.append(batch(0, [b"v" * 100], timestamp=NOW))
+        transaction = {"producer_id": 1 << 62, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+        log.append(batch(0, [b"w" * 100], timestamp=NOW, **transaction))
+    segment = tmp_path / "data" / "t-0" / f"{0:020}.log"
+    content = bytearray(segment.read_bytes())
+    content[-10] ^= 0xFF
+    segment.write_bytes(content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with bl.serve(tmp_path / "data") as address:
+            assert read_by_client(address) == ([0], "CorruptRecordException")
+            assert read_by_client(address, isolation_level="read_committed") == ([0], "TimeoutError")

@@ -40,7 +40,7 @@ struct Line<'a> {
     headers: Option<Vec<Header<'a>>>,
 }
 
-/// A header as `brokerless read` prints it, or as Spark writes the rows of its Kafka source.
+/// A header as `brokerless read` prints it, or as an object with the names of Spark's and Arrow's columns.
 #[derive(Deserialize)]
 #[serde(
     untagged,
@@ -59,7 +59,7 @@ enum Header<'a> {
 struct NamedHeader<'a> {
     #[serde(borrow)]
     key: Cow<'a, str>,
-    #[serde(borrow, deserialize_with = "Option::deserialize")]
+    #[serde(borrow, default)]
     value: Option<Value<'a>>,
 }
 
