@@ -97,7 +97,7 @@ OF_CLUSTERS = {"partition-missing", "partition-lost", "metadata-missing", "ids-m
 """What is found of a copy without the other partitions."""
 OF_FILES = {
     "partition.metadata": {"topic-id-differs"},
-    "meta.properties": {"ids-damaged", "ids-conflict", "directory-id-differs"},
+    "meta.properties": {"ids-damaged", "ids-conflict", "directory-id-differs", "partition-stray"},
     "bootstrap.checkpoint": {"metadata-damaged"},
 }
 """What is found of a damaged file that no other file tells."""
