@@ -80,7 +80,6 @@ def groups(
     printed = form_of(form, file_form, output)
     if topics and shown != "offsets":
         raise click.UsageError("--topic selects commits: give --offsets with it")
-
     with telling() as notes:
         check = partial(_check_known, names, topics, paths=paths, memory=memory, notes=notes)
         if shown == "offsets":
@@ -119,6 +118,7 @@ def _check_known(
     names: Sequence[str],
     topics: Sequence[str],
     found: Collection[str],
+    found_topics: Collection[str] = (),
     *,
     paths: Sequence[str],
     memory: int,
@@ -126,14 +126,14 @@ def _check_known(
 ) -> None:
     """Refuse groups and topics that do not exist, at any time, unless damage or a missing directory may hide them.
 
-    `names` and `topics` are asked for, and `found` are the groups and topics that were found.
+    `names` and `topics` are asked for; `found` and `found_topics` are the groups and topics that were found.
     """
     from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.state.groups import group_changes, group_rows
     from brokerless.state.offset_commits import commits
 
     missing = [name for name in names if name not in found]
-    absent = [topic for topic in topics if not any(is_chosen(name, [topic]) for name in found)]
+    absent = [topic for topic in topics if not any(is_chosen(name, [topic]) for name in found_topics)]
     if not (missing or absent) or notes:
         return
     known = {str(row["group"]) for row in group_rows(*paths, memory=memory)}
@@ -150,14 +150,16 @@ def _check_known(
         known_topics(absent, committed | {str(log.topic) for log in LogDirs(*paths).logs()})
 
 
-def _each(batches: Iterable[pa.RecordBatch], check: Callable[[Collection[str]], None]) -> Iterator[pa.RecordBatch]:
+def _each(batches: Iterable[pa.RecordBatch], check: Callable[..., None]) -> Iterator[pa.RecordBatch]:
     """Yield batches, then check the names of their groups and topics."""
-    found: set[Any] = set()
+    groups: set[Any] = set()
+    topics: set[Any] = set()
     for batch in batches:
-        for column in {"group", "topic"}.intersection(batch.schema.names):
-            found.update(batch[column].unique().to_pylist())
+        groups.update(batch["group"].unique().to_pylist())
+        if "topic" in batch.schema.names:
+            topics.update(batch["topic"].unique().to_pylist())
         yield batch
-    check(found)
+    check(groups, topics)
 
 
 def _by_group(commits: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -42,16 +42,19 @@ def clean_start(log: Log) -> Loaded | None:
 
 def kept_damage(log: Log) -> Loaded | None:
     """Return a log as a broker loads it if it ends in damage that a broker keeps; else None."""
-    if not log.root.is_clean or log.files.extent.damage is None:
-        return None
     with suppress(CorruptRecordError):
-        return clean_start(log)
+        return clean_start(log) if _ends_in_damage(log) else None
     return None
 
 
 def broker_end(log: Log) -> int | None:
     """Return the log end offset of a broker that starts on the directory; None if it starts on no log like this."""
-    if not log.root.is_clean or log.files.extent.damage is None:
+    if not _ends_in_damage(log):
         return log.log_end_offset
     loaded = kept_damage(log)
     return None if loaded is None else loaded.log_end_offset
+
+
+def _ends_in_damage(log: Log) -> bool:
+    """Return whether a log that was shut down cleanly is damaged after its last index entry."""
+    return log.root.is_clean and log.files.extent.damage is not None

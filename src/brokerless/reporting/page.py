@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 
 _MOST_NOTES = 100
-# The verdict has a sign and a word, so that its colour is not the only difference.
+# The name of a partition that fits into a line of a phone.
 _NUMBERED = re.compile(r"(\S{1,28}-\d+)")
+# The verdict has a sign and a word, so that its colour is not the only difference.
 _SIGNS = {"error": "✖ Faults", "warning": "▲ Warnings", "sound": "✔ No fault found"}
 
 

@@ -207,8 +207,9 @@ def _unknown(numbers: Numbers) -> str:
     if numbers.elsewhere:
         found.append(f"the records of {counted(numbers.elsewhere, 'partition')} that are in remote storage or deleted")
     notes = len(numbers.notes)
-    said = f"{counted(notes, 'note')} {'says' if notes == 1 else 'say'} what else is not known." if notes else ""
+    what = "what else" if found else "what"
+    said = f"{counted(notes, 'note')} {'says' if notes == 1 else 'say'} {what} is not known." if notes else ""
     if not found:
-        return said.replace("what else", "what")
+        return said
     *first, last = found
     return f"Not known: {', '.join(first)}{', and ' if first else ''}{last}. {said}".rstrip()

@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaError
 import brokerless as bl
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.layout import checkpoints
+from support.damage import flip_bit
 from support.log_files import NOW, batch
 from support.served import Process
 
@@ -167,18 +168,21 @@ def test_the_command_ends_with_1_after_a_client_has_met_damage(tmp_path):
     assert following == f"next: brokerless check {tmp_path / 'data'}"
 
 
+def damaged_at_its_end(path, batches):
+    """Write a log of a topic `t`, shut it down cleanly, and damage its last batch; return its segment."""
+    with bl.create_log_dir(path) as log_dir:
+        log_dir.create_topic("t")
+        for one in batches:
+            log_dir.log("t", 0).append(one)
+    segment = path / "t-0" / f"{0:020}.log"
+    flip_bit(segment, segment.stat().st_size - 10)
+    return segment
+
+
 def test_damage_at_the_end_of_a_log_is_told_at_the_start(tmp_path):
     """A client that reads an undamaged topic would not meet it."""
-    with bl.create_log_dir(tmp_path / "data") as log_dir:
-        log_dir.create_topic("t")
-        log = log_dir.log("t", 0)
-        for _ in range(3):
-            log.append(batch(0, [b"v" * 100], timestamp=NOW))
-    segment = tmp_path / "data" / "t-0" / f"{0:020}.log"
-    content = bytearray(segment.read_bytes())
-    last = len(content) * 2 // 3
-    content[-10] ^= 0xFF
-    segment.write_bytes(content)
+    segment = damaged_at_its_end(tmp_path / "data", [batch(0, [b"v" * 100], timestamp=NOW)] * 3)
+    last = segment.stat().st_size * 2 // 3
     with Process(tmp_path / "data") as server:
         told, following = server.process.stderr.readline(), server.process.stderr.readline()
         server.process.send_signal(signal.SIGINT)
@@ -192,15 +196,7 @@ def test_damage_at_the_end_of_a_log_is_told_at_the_start(tmp_path):
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_damaged_last_batch_ends_no_log_that_was_shut_down_cleanly(tmp_path, is_clean):
     """A client at the end was once sent back to the damage, and a client at the damage got no error."""
-    with bl.create_log_dir(tmp_path / "data") as log_dir:
-        log_dir.create_topic("t")
-        log = log_dir.log("t", 0)
-        for _ in range(3):
-            log.append(batch(0, [b"v" * 100], timestamp=NOW))
-    segment = tmp_path / "data" / "t-0" / f"{0:020}.log"
-    content = bytearray(segment.read_bytes())
-    content[-10] ^= 0xFF
-    segment.write_bytes(content)
+    damaged_at_its_end(tmp_path / "data", [batch(0, [b"v" * 100], timestamp=NOW)] * 3)
     if not is_clean:
         (tmp_path / "data" / checkpoints.CLEAN_SHUTDOWN).unlink()
     with warnings.catch_warnings():
@@ -214,16 +210,9 @@ def test_a_damaged_last_batch_ends_no_log_that_was_shut_down_cleanly(tmp_path, i
 
 def test_a_damaged_batch_of_an_open_transaction_is_sent_to_no_reader_of_committed_rows(tmp_path):
     """The batch cannot be read, but the snapshot of the producers says that its transaction is open."""
-    with bl.create_log_dir(tmp_path / "data") as log_dir:
-        log_dir.create_topic("t")
-        log = log_dir.log("t", 0)
-        log.append(batch(0, [b"v" * 100], timestamp=NOW))
-        transaction = {"producer_id": 1 << 62, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
-        log.append(batch(0, [b"w" * 100], timestamp=NOW, **transaction))
-    segment = tmp_path / "data" / "t-0" / f"{0:020}.log"
-    content = bytearray(segment.read_bytes())
-    content[-10] ^= 0xFF
-    segment.write_bytes(content)
+    transaction = {"producer_id": 1 << 62, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    batches = [batch(0, [b"v"], timestamp=NOW), batch(0, [b"w" * 100], timestamp=NOW, **transaction)]
+    damaged_at_its_end(tmp_path / "data", batches)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with bl.serve(tmp_path / "data") as address:
