@@ -461,8 +461,10 @@ def _ranges(
             ends_here = [one.end_offset for one in here if one.end_offset is not None and one.end_offset > start]
             is_open = end is None and (not ends_here or any(one.end_offset is None for one in here))
             high = end if end is not None or is_open else max(ends_here)
-            inside = list(_clipped(here, start, end)) if is_compacted and end is not None else []
-            # A cleaner may have removed the other offsets.
+            # A cleaner may have removed the other offsets. Where batches contradict each other, nothing tells which one
+            # was moved: the one that is kept may be from anywhere in this hole.
+            is_moved = any(one.code == "batch-order" for one in here)
+            inside = list(_clipped(here, start, end)) if is_compacted and end is not None and not is_moved else []
             found += inside or [replace(here[0], start_offset=start, end_offset=high)]
         elif end is not None and place < len(pieces) and not log.files.is_file:
             gaps = _inside(known, start, end) if is_compacted else [(start, end)]
