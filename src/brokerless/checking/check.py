@@ -338,10 +338,9 @@ def check_log(
 def _at_given_path(log: Log, found: Iterable[Finding]) -> Iterator[Finding]:
     """Yield findings with paths that begin as the log's was given; a log opens its segments by absolute paths."""
     given = (os.path.dirname(log.path) or ".") if log.files.is_file else log.path.rstrip("/") or "/"
-    absolute = storage.absolute(given)
     for one in found:
-        is_inside = given != absolute and one.path.startswith(f"{absolute}/")
-        yield replace(one, path=given + one.path[len(absolute) :]) if is_inside else one
+        path = storage.as_given(one.path, given)
+        yield one if path == one.path else replace(one, path=path)
 
 
 def _roots(paths: Iterable[str], directories: LogDirs) -> list[LogDirFiles]:

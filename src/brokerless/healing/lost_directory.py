@@ -54,6 +54,11 @@ def lost_directory(of: str, given: str | os.PathLike[str] | None) -> str:
     return path
 
 
+def write_report(path: str, report: Mapping[str, object]) -> None:
+    """Write the report of the directory, durably; it replaces an earlier one."""
+    disk.atomic_write(f"{path}/{REPORT}", json.dumps(report, indent=1).encode() + b"\n")
+
+
 @contextlib.contextmanager
 def lost_files(
     path: str, report: Mapping[str, object], staged: str, fill: Callable[[str], None] = lambda _: None
@@ -72,7 +77,7 @@ def lost_files(
     try:
         disk.make_directory(unfinished)
         fill(unfinished)
-        disk.atomic_write(f"{unfinished}/{REPORT}", json.dumps(report, indent=1).encode() + b"\n")
+        write_report(unfinished, report)
         if storage.exists(path):
             raise FileExistsError(
                 errno.EEXIST, "the directory was created by another process meanwhile: nothing is changed", path

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import some_or_all
@@ -28,7 +29,7 @@ from brokerless.notes import collected
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from brokerless.healing.report import RepairReport
     from brokerless.io.runner import Progress
@@ -93,22 +94,30 @@ def repair(
             f"{option('indexes_only')} leaves damaged batches as they are, so {option('sources')} and "
             f"{option('keep_suspect')} have no effect: leave them out"
         )
-    target = os.path.abspath(given if output is None else os.fspath(output))
+    result_to = given if output is None else os.fspath(output)
+    target = os.path.abspath(result_to)
     lost_to = "" if dry_run else lost_directory(target, lost_path)
     if lost_to == target:
         raise ValueError(f"the lost bytes cannot go to {target}, the directory of the result: name another one")
     _finish_commit(given, is_allowed=in_place and not dry_run)
     check_at_rest(LogDirFiles(os.path.dirname(os.path.abspath(given)) if is_partition else given))
     plan = RepairPlan.of(given, others, names, keep_suspect=keep_suspect, indexes_only=indexes_only, progress=progress)
+    lost_as_given = os.fspath(lost_path) if lost_path is not None else result_to.rstrip("/") + lost_to[len(target) :]
+    shown = partial(_shown, (result_to, given, *others), lost_as_given)
     if dry_run:
-        return plan.foreseen(target)
+        return plan.foreseen(target).with_paths(shown)
     if not in_place:
         with collected():
-            return plan.copy(target, lost_to, is_partition=is_partition)
+            return plan.copy(target, lost_to, is_partition=is_partition).with_paths(shown)
     with collected(), _locked(given):
         result = plan.replace(lost_to)
     # The lock is released here: a check fails while a process holds it.
-    return plan.verified(result)
+    return plan.verified(result).with_paths(shown)
+
+
+def _shown(given: Sequence[str], lost_as_given: str, path: str) -> str:
+    """Return a path as it was given; a name that is added to "." names another place."""
+    return lost_as_given if path == os.path.abspath(lost_as_given) else storage.as_given(path, *given)
 
 
 def _finish_commit(path: str, *, is_allowed: bool) -> None:

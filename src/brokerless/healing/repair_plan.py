@@ -16,7 +16,7 @@ from brokerless.checking.directories import known_cluster
 from brokerless.checking.logs import LogCheck
 from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.healing.log_repair import Step, known_start, salvage
-from brokerless.healing.lost_directory import lost_files
+from brokerless.healing.lost_directory import lost_files, write_report
 from brokerless.healing.report import RECOVERED, RepairReport
 from brokerless.healing.write_partition import write_partition
 from brokerless.io import disk, interrupts, storage
@@ -292,6 +292,9 @@ class RepairPlan:
     def verified(self, result: RepairReport) -> RepairReport:
         """Check the directory in its present state, and return the report with the findings."""
         self._verify(result, self._root_path, is_partition=False)
+        if result.lost_path is not None:
+            # The report was written before the commit, so that a crash behind it keeps the ranges.
+            write_report(result.lost_path, result.to_dict())
         return result
 
     def _write(self, one: LogRepair, directory: str, *, links: bool) -> Loaded:

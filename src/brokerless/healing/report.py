@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from brokerless.remarks import Remark
 from brokerless.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from brokerless.checking.finding import Finding
     from brokerless.healing.damaged_range import DamagedRange
     from brokerless.rewriting.truncate import EndedTransaction
@@ -55,6 +57,17 @@ class HealingReport:
     def summary(self) -> str:
         """The result in one line."""
         return f"the result is {self.output}"
+
+    def with_paths(self, shown: Callable[[str], str]) -> Self:
+        """Return the report with other paths: of the result, the damaged files, their sources and the findings."""
+        ranges = [replace(one, path=shown(one.path), source=one.source and shown(one.source)) for one in self.ranges]
+        return replace(
+            self,
+            output=shown(self.output),
+            lost_path=self.lost_path and shown(self.lost_path),
+            ranges=ranges,
+            left=[replace(one, path=shown(one.path)) for one in self.left],
+        )
 
     def __str__(self) -> str:
         more = len(self.lost) - _MOST_LOST

@@ -34,6 +34,20 @@ def absolute(path: str) -> str:
     return remote.absolute(path) if is_remote(path) else os.path.abspath(path)
 
 
+def as_given(path: str, *given: str) -> str:
+    """Return an absolute path so that it begins like one of the given paths, if it is inside of that one.
+
+    >>> import os
+    >>> as_given(os.path.abspath("data/orders-0"), "data/")
+    'data/orders-0'
+    """
+    for one in given:
+        start, around = one.rstrip("/") or "/", absolute(one)
+        if start != around and (path == around or path.startswith(f"{around}/")):
+            return start + path[len(around) :]
+    return path
+
+
 def list_directory(path: str) -> list[str]:
     """Return the names in a directory, in no order.
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import struct
 import time
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +121,29 @@ def test_a_relative_path_is_repaired_as_an_absolute_one(data, tmp_path, code, mo
     whole = result(data)
     monkeypatch.chdir(data.parent)
     assert result(data.name) == whole
+
+
+@pytest.mark.parametrize(
+    ("given", "output", "lost"),
+    [("data", "to", "to.lost"), ("./data/", "to/", "to.lost"), ("data", None, "data.lost"), (".", None, "{data}.lost")],
+)
+def test_a_report_has_the_paths_as_they_were_given(data, monkeypatch, given, output, lost):
+    damage.flip_bit(first(data), SIZE * 5 + 100)
+    monkeypatch.chdir(data if given == "." else data.parent)
+    report = bl.repair(given, output, in_place=output is None)
+    assert report.output == (output or given).rstrip("/")
+    assert report.lost_path == lost.format(data=data)
+    assert Path(report.lost_path, "report.json").exists()
+    assert [one.path for one in report.ranges] == [f"{given.rstrip('/')}/t-0/{20 * '0'}.log"]
+
+
+def test_the_report_of_a_repair_in_place_has_what_is_left(tmp_path):
+    shutil.copytree(Path(__file__).parents[3] / "examples/incident", tmp_path / "data")
+    damage.flip_bit(tmp_path / "data/orders-0" / f"{20 * '0'}.log", 2500)
+    repaired = bl.repair(tmp_path / "data", in_place=True)
+    report = json.loads((tmp_path / "data.lost/report.json").read_text())
+    assert report["left"]
+    assert [one["code"] for one in report["left"]] == [one.code for one in repaired.left]
 
 
 def test_another_replica_has_what_is_lost(data, tmp_path):
