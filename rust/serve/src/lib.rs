@@ -29,6 +29,7 @@ pub use base::directory::{
 pub use base::options::{Limits, Options, RecordView, Tls};
 pub use bytes::Bytes;
 pub use kafka_protocol::ResponseError;
+#[cfg(feature = "loopback")]
 pub use net::loopback::Loopback;
 pub use net::server::Server;
 pub use uuid::Uuid;
