@@ -16,7 +16,7 @@ unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock .cargo/config.toml $(shell find rust/*/src rust/*/Cargo.toml rust/*/build.rs -type f)
 JAR := src/brokerless/spark/brokerless.jar
 
-.PHONY: help sdist setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed audit coverage site reliability
+.PHONY: help sdist setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed audit coverage site reliability msrv
 
 setup: prerequisites .venv/.developed build/native/.built $(JAR)  ## .venv with the package, its spark extra and the command
 
@@ -52,13 +52,13 @@ PYTEST_OLDEST := .venv-oldest/bin/python -m pytest --durations=30 --durations-mi
 
 test: test-core test-oldest test-python test-jar  ## all that needs no Kafka; golden reads and streams also on the oldest Spark, and reads also in the JVM
 
-test-core: | prerequisites
+test-core: | prerequisites  ## the crates of Rust, and hostile bytes for FUZZ_SECONDS (20)
 	@export FUZZ_SECONDS=$(or $(FUZZ_SECONDS),20) FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)}; echo "fuzzing: FUZZ_SEED=$$FUZZ_SEED"; $(STEP) core $(PYTHON) tools/cargo.py checked test --profile checked --quiet $(CRATES)
 
-test-oldest: .venv-oldest/.installed
+test-oldest: .venv-oldest/.installed  ## the oldest releases of Spark, pyarrow and fsspec
 	$(STEP) oldest-spark $(PYTEST_OLDEST) tests/spark/test_golden.py tests/spark/test_stream.py tests/unit/io/test_remote.py
 
-test-python: setup .venv/.tools .venv/spark.jsa
+test-python: setup .venv/.tools .venv/spark.jsa  ## the tests of Python, but conformance
 	@tools/prerequisites browser
 	$(STEP) python $(PYTEST) --hypothesis-profile=ci $(AT_ONCE) worksteal
 
@@ -66,7 +66,7 @@ test-python: setup .venv/.tools .venv/spark.jsa
 TASKS := "not conformance and not again and not driver"
 IN_JVM := $(addprefix tests/spark/test_,golden.py source.py sink.py stream.py stream_sink.py kills.py jar.py jar_writes.py jar_cancelled.py jar_damage.py jar_leaks.py jar_loading.py)
 OLDEST_IN_JVM := $(addprefix tests/spark/test_,golden.py sink.py stream.py stream_sink.py)
-test-jar: setup .venv/.tools .venv/spark.jsa .venv-oldest/.installed
+test-jar: setup .venv/.tools .venv/spark.jsa .venv-oldest/.installed  ## the tests of Spark again, with tasks in the JVM
 	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 $(STEP) jar $(PYTEST) -m $(TASKS) $(IN_JVM)
 	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 $(STEP) jar-oldest-spark $(PYTEST_OLDEST) -m $(TASKS) $(OLDEST_IN_JVM)
 
@@ -74,7 +74,7 @@ hunt: setup .venv/.tools .venv/spark.jsa  ## seeded damage to logs, read and rep
 	BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_HUNT_FROM=$(or $(HUNT_FROM),0) $(STEP) hunt $(PYTEST) tests/unit/log/test_hunting.py tests/unit/healing/test_damaged_replicas.py $(AT_ONCE) worksteal
 	[ ! -f $(JAR) ] || BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_JAR=1 $(STEP) hunt-jar $(PYTEST) $(addprefix tests/spark/test_jar_,damage.py leaks.py)
 
-lint: setup .venv/.tools tools/prose/node_modules/.installed
+lint: setup .venv/.tools tools/prose/node_modules/.installed  ## all linters: of Python, Rust, Java, workflows and prose
 	@tools/prerequisites lint
 	$(STEP) lint tools/lint
 
@@ -88,7 +88,7 @@ promises: $(NEEDS_OF_CONFORMANCE)  ## the part of conformance that sees each pro
 	$(STEP) promises $(PYTEST) -m "conformance and not again" tests/conformance tests/spark $(AT_ONCE) loadfile
 
 everything:  ## all checks, one after the other, and a table of what passed in what time
-	export STEPS=$$(mktemp); for check in lint test conformance hunt sanitize docs bench; do $(STEP) $$check $(MAKE) $$check; done; $(STEP) fuzz $(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60); $(STEP)
+	export STEPS=$$(mktemp); for check in lint test test-installed conformance hunt sanitize docs audit bench; do $(STEP) $$check $(MAKE) $$check; done; $(STEP) fuzz $(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60); $(STEP)
 
 bench: setup .venv/.tools build/.conformance  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jvm jobs scale state check serve" or some of them
 	@tools/prerequisites maven
@@ -135,7 +135,7 @@ site: .venv-docs/.installed  ## publishes the documents of VERSION beside those 
 
 # The jar's native library for the platform of this machine, for the wheels of all platforms.
 build/libraries: setup
-	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py --library-only --libraries $@
+	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py --library-only --libraries $@ $(if $(SDIST),--sdist "$(SDIST)")
 
 reliability: CHECKS ?= test promises hunt
 reliability: setup  ## docs/reliability.md: what the tests try, how often, and how often it holds; CHECKS="test promises hunt" or others
@@ -147,8 +147,13 @@ reliability: setup  ## docs/reliability.md: what the tests try, how often, and h
 coverage: setup .venv/.tools  ## the lines of Python and Rust that no test of tests/unit, tests/crash and the crates runs; needs the LLVM tools of Rust's LLVM
 	.venv/bin/pip install --group coverage && .venv/bin/python tools/coverage
 
+# The release that Cargo.toml promises.
+msrv:  ## whether the oldest supported release of Rust compiles all crates
+	cargo +"$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)" check --locked --workspace --quiet
+
 audit: setup  ## licences, sources and bans of crates; DB=DIRECTORY, a clone of RustSec's advisories, and ONLINE=1 also check for known vulnerabilities
 	@tools/prerequisites audit
+	cargo fetch --quiet --locked
 	cargo deny --offline check licenses bans sources
 	$(if $(DB),cargo audit --db "$(DB)" --no-fetch --deny unsound --deny yanked,@echo "note: crates are not checked for vulnerabilities: name a clone of RustSec's database with DB=")
 	$(if $(ONLINE),.venv/bin/pip install --group audit && .venv/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip --progress-spinner off,@echo "note: Python packages are not checked for vulnerabilities: ONLINE=1 asks their index")

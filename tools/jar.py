@@ -34,7 +34,9 @@ def tool(name: str) -> str:
 
 
 def obstacle() -> str | None:
-    """Return why no jar can be compiled here; None if one can."""
+    """Return why no jar is compiled here; None if one is."""
+    if os.environ.get("BROKERLESS_NO_JAR"):
+        return "the build was told to leave it out (BROKERLESS_NO_JAR)"
     version = said(tool("javac"), "-version")
     if not version:
         return "there was no JDK (javac)"

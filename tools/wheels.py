@@ -17,7 +17,6 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -49,16 +48,15 @@ def main() -> None:
         sys.exit(f"{asked.sdist} is in {asked.output}, which is made anew: move the file to another directory")
     if not asked.library_only:
         shutil.rmtree(asked.output, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as directory:
-        archive = placed(asked.sdist, asked.output)
-        if asked.sdist_only:
-            print(archive)
-            return
-        sources = unpacked(archive, Path(directory))
-        library(sources, asked.target, asked.libraries)
-        if not asked.library_only:
-            jar(sources, asked.libraries)
-            wheel(sources, asked.target, asked.output)
+    archive = placed(asked.sdist, asked.output)
+    if asked.sdist_only:
+        print(archive)
+        return
+    sources = unpacked(archive)
+    library(sources, asked.target, asked.libraries)
+    if not asked.library_only:
+        jar(sources, asked.libraries)
+        wheel(sources, asked.target, asked.output)
     for path in sorted(asked.output.iterdir() if not asked.library_only else asked.libraries.rglob("lib*")):
         print(path, f"{path.stat().st_size:,} bytes")
         if path.stat().st_size > LARGEST:
@@ -82,8 +80,10 @@ def placed(sdist: Path | None, output: Path) -> Path:
     return path
 
 
-def unpacked(path: Path, directory: Path) -> Path:
-    """Unpack the source distribution."""
+def unpacked(path: Path) -> Path:
+    """Unpack the source distribution: in one place for all runs, because a bill of materials names it."""
+    directory = ROOT / "build/wheel-source"
+    shutil.rmtree(directory, ignore_errors=True)
     with tarfile.open(path) as archive:
         archive.extractall(directory, filter="data")
     return directory / path.name.removesuffix(".tar.gz")
@@ -158,10 +158,15 @@ def targets() -> Path:
 def run(program: str | os.PathLike[str], *arguments: object, cwd: Path = ROOT) -> None:
     """Run a program of this environment, or end with its exit code."""
     scripts = sysconfig.get_path("scripts")
+    cargo_home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    places = {ROOT / "build/wheel-source": "brokerless", cargo_home: "cargo"}
     environment = os.environ | {
         "PATH": os.pathsep.join((scripts, os.environ["PATH"])),
         "CARGO_TARGET_DIR": str(targets()),
         "PYO3_NO_PYTHON": "1",
+        # The same sources make the same files: without the time, and without this machine's paths.
+        "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", "315532800"),
+        "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(f"--remap-path-prefix={path}={name}" for path, name in places.items()),
     }
     if code := subprocess.run([program, *map(str, arguments)], cwd=cwd, env=environment, check=False).returncode:
         sys.exit(code)

@@ -171,7 +171,7 @@ class OffsetOutOfRangeError(BrokerlessError):
     ...     bl.Log(SAMPLE).read(start_offset=1000)
     ... except bl.errors.OffsetOutOfRangeError as error:
     ...     error.log_start_offset, error.log_end_offset
-    (0, 150)
+    (0, 120)
     """
 
     def __init__(self, message: str, *, log_start_offset: int, log_end_offset: int) -> None:

@@ -10,7 +10,7 @@ import griffe
 _PATHS = {
     "SAMPLE": "the directory of a partition, such as `examples/data/headers-0`",
     "SAMPLE_DIR": "a log directory, such as `examples/data`",
-    "CLUSTER_DIR": "a log directory, such as `examples/data`",
+    "CLUSTER_DIR": "a log directory of a cluster, such as `examples/incident`",
     "NEW": "a directory that does not exist yet",
     "NEW_DIR": "a directory that does not exist yet",
 }

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+import griffe
 from mkdocs.structure.files import File
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ SUMMARY = (
     "brokerless reads, writes, checks, repairs, compacts, converts and serves Apache Kafka log directories with no "
     "broker running: from Python, the command line and Spark."
 )
+DOCSTRING = re.compile(r"(?m)^::: (brokerless\.\S+)(?:\n(?: +.*)?)*")
+"""The place of a docstring in a page, with its options."""
 TEXTS: dict[str, str] = {}
 """The Markdown of each page, as it was built."""
 SOURCE = "https://github.com/brokerless/brokerless/blob/main"
@@ -99,8 +103,38 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"]({posixpath.relpath(path, posixpath.dirname(here) or '.')}{hash_}{anchor})"
 
     led = re.sub(r"\]\(([^)\s]+)\)", lead, markdown)
-    TEXTS[here] = led
-    return led
+    TEXTS[here] = DOCSTRING.sub(lambda found: documented(found[1]), led)
+    # GitHub wants a bar in a cell escaped, in code as well; Python-Markdown does not.
+    return re.sub(r"(?m)^\| `[^`]*`", lambda cell: cell[0].replace("\\|", "|"), led)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let the choices of an option break behind a bar, and not inside of a word."""
+    del page, config, files
+    return re.sub(r"<td><code>.*?</code>", lambda cell: cell[0].replace("|", "|<wbr>"), html)
+
+
+def documented(name: str) -> str:
+    """Return the docstring of a public name and of its members, as Markdown for readers without a browser."""
+    found = package()[name.removeprefix("brokerless.")]
+    parts = [f"# {found.name}", text_of(found)]
+    for member in found.all_members.values() if found.is_class else ():
+        if member.docstring and not member.name.startswith("_"):
+            parts += [f"## {found.name}.{member.name}", text_of(member)]
+    return "\n\n".join(part for part in parts if part)
+
+
+@cache
+def package() -> griffe.Object | griffe.Alias:
+    """Return the package as its files describe it, with fenced examples."""
+    fences = griffe.load_extensions(str(Path(__file__).with_name("doctests.py")))
+    return griffe.load("brokerless", search_paths=[ROOT / "src"], resolve_aliases=True, extensions=fences)
+
+
+def text_of(found: griffe.Object | griffe.Alias) -> str:
+    """Return the signature of a function, and the docstring."""
+    signature = f"```python\n{found.signature()}\n```" if found.is_function else ""
+    return "\n\n".join(part for part in (signature, found.docstring.value if found.docstring else "") if part)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:

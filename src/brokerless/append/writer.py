@@ -88,7 +88,7 @@ class AppendResult:
     ...     topic_id = log_dir.create_topic("orders")
     ...     appended = log_dir.log("orders", 0).append_as_follower(file.read())
     >>> appended.first_offset, appended.last_offset, appended.duplicates
-    (0, 101, 0)
+    (0, 119, 0)
     """
 
     first_offset: int
@@ -129,7 +129,7 @@ class LogWriter:
     >>> with bl.create_log_dir(NEW) as log_dir, open(f"{SAMPLE}/00000000000000000000.log", "rb") as file:
     ...     topic_id = log_dir.create_topic("orders")
     ...     log_dir.log("orders", 0).append_as_follower(file.read()).last_offset
-    101
+    119
     """
 
     recovery: list[Remark]

@@ -417,8 +417,8 @@ CODES: dict[str, Code] = {
         "A consumer with read_committed waits at the transaction's first offset.",
         "`brokerless transactions --hanging` with the directories of all brokers shows whether the transaction hangs. "
         "If a broker's transaction.max.timeout.ms is above its default of 15 minutes, the transaction may still be in "
-        "progress. If it hangs, start the cluster, and run `kafka-transactions.sh abort` with the topic, the "
-        "partition and the start offset",
+        "progress. If it hangs, start the cluster, and run `kafka-transactions.sh --bootstrap-server SERVER abort "
+        "--topic TOPIC --partition PARTITION --start-offset OFFSET`",
     ),
     "timestamp-unlikely": Code(
         "warning",
@@ -436,7 +436,8 @@ CODES: dict[str, Code] = {
         "a transaction is open in a partition, and its coordinator will never end it",
         "It never moves the last stable offset past the transaction, and compaction stops there.",
         "A consumer with read_committed waits at the transaction's first offset.",
-        "start the cluster, and run `kafka-transactions.sh abort` with the topic, the partition and the start offset",
+        "start the cluster, and run `kafka-transactions.sh --bootstrap-server SERVER abort --topic TOPIC --partition "
+        "PARTITION --start-offset OFFSET`",
         level="quick",
     ),
     "state-record": Code(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from brokerless.checking.codes import Code, Severity
     from brokerless.log.defect import Defect
 
+_PLACEHOLDER = re.compile(r"\b(TOPIC|PARTITION|OFFSET)\b")
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("code", pa.string()),
     pa.field("severity", pa.string()),
@@ -90,6 +93,14 @@ class Finding:
         """The severity: "error", "warning" or "note"."""
         return self.kind.severity
 
+    @property
+    def cure(self) -> str:
+        """The cure, with this finding's topic, partition and offset in the place of their names in capitals."""
+        values = {"TOPIC": self.topic, "PARTITION": self.partition, "OFFSET": self.start_offset}
+        # Names are foreign text, and the cure is a command.
+        known = {name: shlex.quote(str(value)) for name, value in values.items() if value is not None}
+        return _PLACEHOLDER.sub(lambda found: known.get(found[1], found[1]), self.kind.cure)
+
     def to_dict(self) -> dict[str, object]:
         """Return the finding as a dict for JSON, with its severity and its texts."""
         kind = self.kind
@@ -99,7 +110,7 @@ class Finding:
             **asdict(self),
             "broker": kind.broker,
             "reader": kind.reader,
-            "cure": kind.cure,
+            "cure": self.cure,
         }
 
     def to_row(self) -> dict[str, object]:

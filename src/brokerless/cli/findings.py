@@ -13,7 +13,7 @@ from brokerless.cli.exit_codes import DAMAGE, WARNINGS
 from brokerless.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from brokerless.checking.finding import Finding
 
@@ -30,6 +30,8 @@ def levels(command: Callable[..., Any]) -> Callable[..., Any]:
 
 # A repair includes a recovery. A rescue makes a new cluster, as the last resort.
 _HEALING = ("repair", "recover", "rescue")
+# The others are a `brokerless finding CODE` away.
+_MOST_CURES = 3
 
 
 class Printer:
@@ -44,12 +46,14 @@ class Printer:
         self._form, self._shows_notes = form, shows_notes
         self._counts: Counter[str] = Counter()
         self._cures: set[str] = set()
+        self._by_hand: dict[str, str] = {}
 
     def add(self, finding: Finding) -> None:
         """Print a finding."""
         self._counts[finding.severity] += 1
         if finding.severity != "note":
-            self._cures |= {verb for verb in _HEALING if f"`brokerless {verb}`" in finding.kind.cure}
+            self._cures |= _verbs(finding)
+            self._by_hand = by_hand([finding]) | self._by_hand
         if self._form == "json":
             click.echo(json.dumps(finding.to_dict(), separators=(",", ":")))
         elif finding.severity != "note" or self._shows_notes:
@@ -61,6 +65,7 @@ class Printer:
             terminal.say(self._summary(), err=True)
             if paths and self._cures:
                 terminal.say_next(next(verb for verb in _HEALING if verb in self._cures), paths, "--dry-run")
+            say_cures(self._by_hand)
         exit_for(self._counts)
 
     def _summary(self) -> str:
@@ -68,6 +73,26 @@ class Printer:
             return "no findings"
         more = "" if self._shows_notes or not self._counts["note"] else "; --all shows the notes"
         return f"{in_words(self._counts)}{more}. `brokerless finding CODE` explains a finding"
+
+
+def by_hand(findings: Iterable[Finding]) -> dict[str, str]:
+    """Return the cures of errors and warnings that no verb of ours is, by their codes."""
+    found: dict[str, str] = {}
+    for one in findings:
+        if one.severity != "note" and not _verbs(one):
+            found.setdefault(one.code, one.cure)
+    return found
+
+
+def _verbs(finding: Finding) -> set[str]:
+    """Return the verbs of ours that a cure names."""
+    return {verb for verb in _HEALING if f"`brokerless {verb}`" in finding.kind.cure}
+
+
+def say_cures(cures: Mapping[str, str]) -> None:
+    """Print on stderr the cures that no verb of ours is, by the code of their first finding."""
+    for code, cure in list(cures.items())[:_MOST_CURES]:
+        terminal.say(f"cure of {code}: {cure}", err=True)
 
 
 def in_words(counts: Counter[str]) -> str:
@@ -86,8 +111,10 @@ def exit_for(counts: Counter[str]) -> None:
 def finding_line(finding: Finding) -> str:
     """Return a finding as a line of text."""
     place = finding.path if finding.position is None else f"{finding.path}:{finding.position}"
-    name = "" if finding.topic is None else f"{finding.topic}-{finding.partition}: "
-    return f"{finding.severity} {finding.code} {place}: {name}{finding.message}{_lost(finding)}"
+    name = f"{finding.topic}-{finding.partition}"
+    # Mostly the path has it.
+    said = "" if finding.topic is None or f"/{name}/" in f"/{finding.path}/" else f"{name}: "
+    return f"{finding.severity} {finding.code} {place}: {said}{finding.message}{_lost(finding)}"
 
 
 def _lost(finding: Finding) -> str:

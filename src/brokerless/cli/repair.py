@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from brokerless.cli import terminal
+from brokerless.cli.findings import by_hand, say_cures
 from brokerless.cli.healing_report import HEALING_EXITS, print_left, print_lost, print_repaired, print_reports
 from brokerless.cli.options import BytesProgress, as_json, chosen_topics, dry_run_option, existing_path
 
@@ -124,8 +125,13 @@ def repair(
 
 
 def _say_next(reports: Sequence[RepairReport], paths: Sequence[str], *, in_place: bool, dry_run: bool) -> None:
+    left = [one for report in reports for one in report.left if one.severity != "note"]
+    cures = by_hand(left)
+    say_cures(cures)
     if not dry_run:
-        terminal.say_next("check", [report.output for report in reports])
+        # A check would only repeat what nothing but a hand can cure.
+        if not left or any(one.code not in cures for one in left):
+            terminal.say_next("check", [report.output for report in reports])
     elif any(report.repaired or report.checkpoints for report in reports):
         into = [] if in_place or len(paths) > 1 else ["--output", f"{paths[0].rstrip('/')}.repaired"]
         terminal.say_next("repair", paths, *(into or ["--in-place"]))

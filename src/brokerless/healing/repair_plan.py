@@ -75,7 +75,7 @@ class RepairPlan:
 
     >>> plan = RepairPlan.of(SAMPLE_DIR)
     >>> sorted({step.verb for _, step in plan.steps()}), plan.report("repaired").lost
-    (['keep'], [])
+    ([], [])
     """
 
     path: str

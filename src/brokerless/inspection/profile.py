@@ -52,7 +52,7 @@ def profile(*segments: Segment) -> pa.Table:
     >>> from brokerless.log.log import Log
     >>> sums = profile(*Log(SAMPLE).segments)
     >>> sum(sums["records"].to_pylist())
-    150
+    120
     """
     found = _native.Profile()
     for segment in segments:

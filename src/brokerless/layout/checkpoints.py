@@ -66,7 +66,7 @@ class LeaderEpoch(NamedTuple):
 
     >>> import brokerless as bl
     >>> bl.Log(SAMPLE).leader_epochs
-    [LeaderEpoch(epoch=0, start_offset=0), LeaderEpoch(epoch=6, start_offset=150)]
+    [LeaderEpoch(epoch=0, start_offset=0), LeaderEpoch(epoch=6, start_offset=120)]
     """
 
     epoch: int

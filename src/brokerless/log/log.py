@@ -61,7 +61,7 @@ class Log:
 
     >>> log = Log(SAMPLE)
     >>> log.name, log.log_start_offset, log.log_end_offset
-    ('preallocated-0', 0, 150)
+    ('headers-0', 0, 120)
     """
 
     def __init__(self, path: str | os.PathLike[str], *, root: LogDirFiles | None = None) -> None:
@@ -249,7 +249,7 @@ class Log:
                 checkpointed high watermark.
 
         >>> [(split.start_offset, split.position) for split in Log(SAMPLE).plan(120)]
-        [(120, 1941)]
+        [(120, 44630)]
         """
         check_word("on_corrupt", on_corrupt, ("raise", "skip"))
         if target_bytes is not None and target_bytes < 1:
@@ -344,7 +344,7 @@ class Log:
 
         >>> log = Log(SAMPLE)
         >>> sum(rows.num_rows for rows in log.read(start_offset=100, columns=["offset", "value"]))
-        50
+        20
         """
         with collected(forwards=True) as notes:
             splits = self.plan(
@@ -406,7 +406,7 @@ class Log:
             ValueError: another negative number, or -6 for a log with remote segments.
 
         >>> Log(SAMPLE).offsets_for_times(-1).offset
-        150
+        120
         """
         check_word("isolation_level", isolation_level, ("read_uncommitted", "read_committed"))
         end = stable_end(self.files) if isolation_level == "read_committed" else visible_end(self.files)

@@ -46,7 +46,7 @@ class OffsetAndTimestamp(NamedTuple):
 
     >>> import brokerless as bl
     >>> bl.Log(SAMPLE).offsets_for_times(0)
-    OffsetAndTimestamp(offset=0, timestamp=1701000107992, leader_epoch=0)
+    OffsetAndTimestamp(offset=0, timestamp=1701000082167, leader_epoch=0)
     """
 
     offset: int

@@ -80,7 +80,7 @@ class Segment:
 
     >>> import brokerless as bl
     >>> [(segment.base_offset, segment.size, segment.is_last) for segment in bl.Log(SAMPLE).segments]
-    [(0, 16235, False), (102, 8190, True)]
+    [(0, 47775, True)]
     """
 
     __slots__ = ("_directory", "_kinds", "_name", "_swapped", "base_offset", "lost", "next_base_offset")

@@ -64,7 +64,7 @@ class Split:
 
     >>> import brokerless as bl
     >>> [(split.position, split.end_position) for split in bl.Log(SAMPLE).plan(target_bytes=8192)]
-    [(0, 8899), (8899, 16235), (0, 8190)]
+    [(0, 12914), (12914, 25239), (25239, 38069), (38069, 44630), (44630, 47775)]
     """
 
     path: str

@@ -66,7 +66,7 @@ class LogDirs:
             different clusters.
 
     >>> LogDirs(SAMPLE_DIR).topics()
-    ['upgraded-compact']
+    ['__transaction_state', 'codec-mixed', 'headers', 'multi-partition', 'txn-commit-abort']
     """
 
     def __init__(self, *paths: str | os.PathLike[str]) -> None:
@@ -136,8 +136,8 @@ class LogDirs:
                 has two directories of a partition.
             TypeError: `topics` is a string, or a partition is not a number.
 
-        >>> [(log.name, log.log_end_offset) for log in LogDirs(SAMPLE_DIR).logs(["upgraded-compact"])]
-        [('upgraded-compact-0', 363)]
+        >>> [(log.name, log.log_end_offset) for log in LogDirs(SAMPLE_DIR).logs(["headers"])]
+        [('headers-0', 120)]
         """
         named, numbers = some_or_all("topics", topics), some_or_all("partitions", partitions)
         # Compare the replicas of the chosen partitions only: comparing opens files, and damage elsewhere must not
@@ -218,7 +218,7 @@ class LogDirs:
             CorruptRecordError: raised at the damage, after all rows before it were returned.
 
         >>> LogDirs(SAMPLE_DIR).read(columns=["topic", "offset"], limit=2).read_all().to_pylist()
-        [{'topic': 'upgraded-compact', 'offset': 0}, {'topic': 'upgraded-compact', 'offset': 1}]
+        [{'topic': 'codec-mixed', 'offset': 0}, {'topic': 'codec-mixed', 'offset': 1}]
         """
         splits = (
             split
@@ -241,7 +241,7 @@ class LogDirs:
         Raises:
             ValueError: the partition does not exist.
 
-        >>> LogDirs(SAMPLE_DIR).log("upgraded-compact", 0).log_start_offset
+        >>> LogDirs(SAMPLE_DIR).log("headers", 0).log_start_offset
         0
         """
         return self.logs([topic], [partition])[0]

@@ -120,9 +120,9 @@ def report(
         ModuleNotFoundError: Jinja or Matplotlib is not installed.
 
     >>> import brokerless as bl
-    >>> found = bl.report(SAMPLE_DIR)
+    >>> found = bl.report(SAMPLE_DIR, topics=["headers"])
     >>> found.tables["topics"].select(["topic", "records"]).to_pylist()
-    [{'topic': 'upgraded-compact', 'records': 363}]
+    [{'topic': 'headers', 'records': 120}]
     """
     check_installed()
     check_samples(samples)

@@ -123,7 +123,7 @@ def estimate(
     >>> from brokerless.log.log import Log
     >>> found = estimate(Log(SAMPLE).segments)
     >>> found.sampled_records, len(found.forms), len(found.batches)
-    (150, 13, 20)
+    (120, 13, 20)
     """
     measure = _native.SpaceEstimate(max_batch_bytes=_MAX_BATCH, batch_sizes=_BATCH_SIZES)
     sampled = 0

@@ -101,8 +101,9 @@ class Retention:
         ValueError: a limit is negative, or the policy or the release does not exist.
 
     >>> import brokerless as bl
-    >>> [done.report.log_start_offset for done in bl.rewrite(Retention(retention_bytes=1), SAMPLE, dry_run=True)]
-    [102]
+    >>> retention = Retention(retention_bytes=1 << 40)
+    >>> [done.report.log_start_offset for done in bl.rewrite(retention, CLUSTER_DIR, topics=["orders"], dry_run=True)]
+    [0, 0, 0]
     """
 
     state_name: ClassVar[str] = "Retain"

@@ -84,9 +84,9 @@ class RewriteResult(Generic[ReportT]):
         dry_run: whether nothing was changed, so that the report describes a plan.
 
     >>> import brokerless as bl
-    >>> (done,) = bl.rewrite(bl.Truncation(offset=100), SAMPLE, dry_run=True)
+    >>> (done,) = bl.rewrite(bl.Truncation(offset=100), CLUSTER_DIR, topics=["orders"], partitions=[0], dry_run=True)
     >>> done.name, done.report.cut_size
-    ('preallocated-0', 8735)
+    ('orders-0', 3648)
     """
 
     topic: str
@@ -152,8 +152,9 @@ def rewrite(
         CorruptRecordError: a log is damaged. Some partitions may be finished, the others are unchanged.
 
     >>> import brokerless as bl
-    >>> [done.report.deleted_segments for done in rewrite(bl.Retention(retention_bytes=1 << 40), SAMPLE, dry_run=True)]
-    [0]
+    >>> retention = bl.Retention(retention_bytes=1 << 40)
+    >>> [done.report.deleted_segments for done in rewrite(retention, CLUSTER_DIR, topics=["orders"], dry_run=True)]
+    [0, 0, 0]
     """
     return list(
         rewrite_each(

@@ -140,8 +140,9 @@ class Truncation(PlainOperation):
         TypeError: `timestamp` is no time, or `offset` is not an integer.
 
     >>> import brokerless as bl
-    >>> [done.report.log_end_offset for done in bl.rewrite(Truncation(offset=100), SAMPLE, dry_run=True)]
-    [99]
+    >>> truncation = Truncation(offset=100)
+    >>> [done.report.log_end_offset for done in bl.rewrite(truncation, CLUSTER_DIR, topics=["orders"], dry_run=True)]
+    [80, 80, 80]
     """
 
     state_name: ClassVar[str] = "Until"

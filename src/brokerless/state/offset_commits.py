@@ -102,7 +102,7 @@ def commits(
 
     >>> import brokerless as bl
     >>> bl.commits(CLUSTER_DIR).read_all().num_rows
-    21
+    34
     """
     named, of_topics = some_or_all("groups", groups), some_or_all("topics", topics)
     of_groups = None if named is None else pa.array(sorted(set(named)), pa.string())

@@ -75,7 +75,7 @@ def producers(
 
     >>> import brokerless as bl
     >>> bl.producers(SAMPLE_DIR).num_rows
-    0
+    9
     """
     if as_of is not None and as_of_offset is not None:
         raise ValueError("as_of and as_of_offset both give a point: give one of them")

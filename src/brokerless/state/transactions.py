@@ -130,9 +130,9 @@ def transactions(
 
     >>> import brokerless as bl
     >>> bl.transactions(CLUSTER_DIR).num_rows
-    20
-    >>> bl.transactions(CLUSTER_DIR, topics=["txn-open"])["transactional_id"].to_pylist()
-    ['open-1', 'open-2']
+    3
+    >>> bl.transactions(CLUSTER_DIR, topics=["payments"])["transactional_id"].to_pylist()
+    ['payment-service-2', 'payment-service-3']
     """
     if history:
         return pa.Table.from_batches(transaction_states(*paths, topics=topics, as_of=as_of, memory=memory), SCHEMA)

@@ -11,6 +11,8 @@ import pytest
 import brokerless
 
 PACKAGE = Path(brokerless.__file__).parent
+# As the reference says.
+SAMPLES = str(Path(__file__).parents[3] / "examples/data")
 # By their text: what needs Spark, and has no example, need not be imported.
 EXAMPLES = {
     str(path.relative_to(PACKAGE)): count
@@ -42,9 +44,9 @@ def test_examples(golden, tmp_path, name):
         own = tmp_path / str(number)
         own.mkdir()
         test.globs |= {
-            "SAMPLE": str(golden / "logs" / "kafka-4.1" / "preallocated-0"),
-            "SAMPLE_DIR": str(golden / "logs" / "kafka-2.8-mixed-before-compaction"),
-            "CLUSTER_DIR": str(golden / "logs" / "kafka-4.1"),
+            "SAMPLE": f"{SAMPLES}/headers-0",
+            "SAMPLE_DIR": SAMPLES,
+            "CLUSTER_DIR": f"{SAMPLES.removesuffix('data')}incident",
             "NEW": str(own / "new"),
             "NEW_DIR": str(own / "new-dir"),
         }
