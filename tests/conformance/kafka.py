@@ -47,7 +47,7 @@ EACH_RELEASE = [again(DEFAULT), NEWEST]
 EACH_KRAFT_RELEASE = [OLDER[0], again(OLDER[1]), *EACH_RELEASE]
 # ListOffsetsRequest.EARLIEST_PENDING_UPLOAD_TIMESTAMP, which the client's release does not have
 EARLIEST_PENDING_UPLOAD = -6
-CLUSTER_ID = "conformanceClusterAAAAA"
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
 def archive(version):

@@ -123,11 +123,11 @@ def _findings(tables: dict[str, pa.Table]) -> Section:
             ("Severity", "severity", severity),
             ("Code", "code", finding),
             ("Findings", "findings", count),
-            ("Topics", "topics", shown),
             ("Meaning", lambda row: CODES[row["code"]].title, with_code),
+            ("Cure", lambda row: CODES[row["code"]].cure, with_code),
             ("Effect on a broker", lambda row: CODES[row["code"]].broker, with_code),
             ("Effect on readers", lambda row: CODES[row["code"]].reader, with_code),
-            ("Cure", lambda row: CODES[row["code"]].cure, with_code),
+            ("Topics", "topics", shown),
         ],
     )
     by_topic = rows_of(

@@ -20,6 +20,7 @@ from brokerless.checking.codes import CODES
 from brokerless.checking.finding import SCHEMA as FINDINGS
 from brokerless.errors import BrokerlessError
 from brokerless.inspection.profile import by_hour
+from brokerless.io import storage
 from brokerless.io.chunking import in_shares
 from brokerless.layout.file_names import chosen_topics
 from brokerless.log.log import Log
@@ -258,12 +259,19 @@ def compute(
         sorted(clusters),
         sorted(nodes),
         tables,
-        [*dict.fromkeys([*found.notes, *notes])],
+        [*dict.fromkeys(_with_given_paths(one, paths) for one in [*found.notes, *notes])],
         OFFSETS_TOPIC in topics_here,
         TRANSACTIONS_TOPIC in topics_here,
         elsewhere,
         is_whole=wanted is None,
     )
+
+
+def _with_given_paths(text: str, paths: Iterable[str]) -> str:
+    """Return a note with paths as they were given: a log opens its segments by absolute paths."""
+    for path in paths:
+        text = text.replace(f"{storage.absolute(path)}/", f"{path.rstrip('/')}/")
+    return text
 
 
 def _table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
