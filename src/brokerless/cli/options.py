@@ -100,13 +100,13 @@ def moment(**words: int) -> Callable[[str], int]:
     return time
 
 
-def offset_or(*words: str) -> Callable[[str], int | str]:
-    """Return an option type: an offset, or one of `words`."""
+def offset_or(*words: str, from_end: bool = False) -> Callable[[str], int | str]:
+    """Return an option type: an offset, or one of `words`. With `from_end`, also a negative number."""
 
     def offset(text: str) -> int | str:
         if text in words:
             return text
-        if re.fullmatch(r"\d{1,19}", text) and int(text) <= LONG_MAX:
+        if re.fullmatch(r"-?\d{1,19}" if from_end else r"\d{1,19}", text) and int(text) <= LONG_MAX:
             return int(text)
         others = "".join(f" or {word}" for word in words)
         raise click.BadParameter(f"{text!r} is not an offset: give a number up to {LONG_MAX}{others}")

@@ -50,7 +50,11 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
 
 @click.command(short_help="Print records as JSON lines, or write a file.", epilog=exit_line())
 @paths
-@click.option("--start-offset", type=offset_or("earliest", "latest"), help="Start at this offset.  [default: earliest]")
+@click.option(
+    "--start-offset",
+    type=offset_or("earliest", "latest", from_end=True),
+    help="Start at this offset; -10 is ten offsets before the end of each partition.  [default: earliest]",
+)
 @click.option(
     "--end-offset",
     type=offset_or("latest", "high-watermark"),

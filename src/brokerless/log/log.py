@@ -225,7 +225,8 @@ class Log:
 
         Args:
             start_offset: the first offset to read. The default, "earliest", is the lowest offset in this directory:
-                a note names the offsets in remote storage. "latest" is the end of the visible log.
+                a note names the offsets in remote storage. "latest" is the end of the visible log. A negative number
+                counts from there: -10 is ten offsets before the end, or "earliest" in a shorter log.
             end_offset: the offset to stop before. "latest" is the log end offset, "high-watermark" the checkpointed
                 high watermark. The default is "high-watermark" while a live broker holds the directory's lock and
                 has checkpointed one, because records above it may still be truncated. Otherwise it is "latest".

@@ -169,6 +169,8 @@ def check_word(name: str, word: str, known: tuple[str, ...]) -> None:
 def _start(files: PartitionFiles, start_offset: StartOffset | None, visible: int) -> int:
     first, end = files.local_log_start_offset, files.log_end_offset
     if isinstance(start_offset, int):
+        if start_offset < 0:
+            return max(first, visible + start_offset)
         if first <= start_offset <= end:
             return start_offset
         raise OffsetOutOfRangeError(

@@ -23,13 +23,13 @@ def test_exit_codes_tell_the_worst(log, run, tmp_path):
     result = run("check", data)
     assert (result.code, result.out) == (0, "")
     assert result.err.startswith("0 errors, 0 warnings, 1 note; --all shows the notes. `brokerless finding CODE`")
-    assert run("check", data, "--all").out.startswith(f"note file-foreign {data}/t-0/notes.txt: t-0: ")
+    assert run("check", data, "--all").out.startswith(f"note file-foreign {data}/t-0/notes.txt: ")
     (data / "t-0/leader-epoch-checkpoint").write_text("0\n1\n7 0\n")
     assert run("check", data).code == 3
     damage.flip_bit(log, 100)
     result = run("check", data)
     assert result.code == 1
-    assert result.out.splitlines()[0].startswith(f"error batch-crc {log}:69: t-0: record batch crc mismatch: stored ")
+    assert result.out.splitlines()[0].startswith(f"error batch-crc {log}:69: record batch crc mismatch: stored ")
     assert result.out.splitlines()[0].endswith("; lost: offsets 1 to 1")
 
 

@@ -58,7 +58,7 @@ def test_what_would_write_to_an_object_store_refuses_it_by_name(arguments, golde
         (["raed"], "No such command 'raed'"),
         (["read", "{}", "--topic", "codec-zsdt"], "did you mean 'codec-zstd'?"),
         (["read", "{}", "--topic", "codec-zstd", "--partition", "7"], "unknown partition 7"),
-        (["read", "{}/codec-zstd-0", "--start-offset", "-1"], "is not an offset"),
+        (["read", "{}/codec-zstd-0", "--end-offset", "-1"], "is not an offset"),
         (["read", "{}/codec-zstd-0", "--start-offset", "501"], "501"),
         (["read", "{}/codec-zstd-0", "--start-timestamp", "noon"], "ISO 8601"),
         (["offsets", "{}/codec-zstd-0"], "Missing option '--timestamp'"),

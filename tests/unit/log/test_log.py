@@ -50,7 +50,32 @@ def test_a_range_inside_one_batch(three_segments):
     assert read_offsets(bl.Log(three_segments), start_offset=5, end_offset=6) == [5]
 
 
-@pytest.mark.parametrize("start", [-1, 13])
+@pytest.mark.parametrize("back", range(1, 16))
+@pytest.mark.parametrize("end", ["latest", "high-watermark", 7])
+def test_a_negative_start_counts_from_the_end_of_what_is_visible(three_segments, end, back):
+    (three_segments.parent / "replication-offset-checkpoint").write_text("0\n1\nt 0 9\n")
+    visible = 9 if end == "high-watermark" else 12
+    expected = range(max(0, visible - back), 7 if end == 7 else visible)
+    assert read_offsets(bl.Log(three_segments), start_offset=-back, end_offset=end) == list(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_a_negative_start_of_any_log_reads_the_same_as_its_offset(golden, level):
+    tried = 0
+    for directory in sorted(golden.glob("logs/kafka-*/*-[0-9]")):
+        log = bl.Log(directory)
+        rows = log.to_table(isolation_level=level, on_corrupt="skip", columns=["offset"])["offset"].to_pylist()
+        for back in (1, 2, 10, 1000):
+            start = log.log_end_offset - back
+            read = log.read(start_offset=-back, isolation_level=level, on_corrupt="skip", columns=["offset"])
+            assert pa.table(read)["offset"].to_pylist() == [offset for offset in rows if offset >= start], (log, back)
+            tried += 1
+    assert tried > 200
+
+
+@pytest.mark.parametrize("start", [13, 1 << 62])
 def test_a_start_outside_the_log(three_segments, start):
     with pytest.raises(
         bl.errors.OffsetOutOfRangeError, match=f"offset {start} is not in the log t-0, which has offsets 0 to 12"
