@@ -35,6 +35,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     ValueError("unknown topic 'ordres': did you mean 'orders'?")
     >>> unknown("topic", "ORDERS", ["orders", "users"])
     ValueError("unknown topic 'ORDERS': did you mean 'orders'?")
+    >>> unknown("topic", "multi", ["multi-partition", "users"])
+    ValueError("unknown topic 'multi': did you mean 'multi-partition'?")
     >>> unknown("topic", "x", map(str, range(100)))
     ValueError("unknown topic 'x': there is 0, 1, 10, 11, 12, 13, 14, 15 and 92 others; `brokerless ls` lists them")
     """
@@ -44,6 +46,10 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     # A name that differs only in case counts as the nearest.
     folded = {known_name.casefold(): known_name for known_name in names}
     nearest = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=_LIKE)
+    if not nearest and len(name) > 2:
+        # Somebody typed a part of it.
+        whole = [one for one in folded if name.casefold() in one]
+        nearest = whole if len(whole) == 1 else []
     if nearest:
         return ValueError(f"unknown {kind} {name!r}: did you mean {folded[nearest[0]]!r}?")
     rest = len(names) - _SOME

@@ -123,7 +123,7 @@ def _difference(mine: dict[str, int], theirs: dict[str, int]) -> Difference:
     offset = min(mine["base_offset"], theirs["base_offset"])
     epoch = mine["partition_leader_epoch"]
     fields: tuple[tuple[Differing, str], ...] = (
-        ("base_offset", "begins at offset"),
+        ("base_offset", ""),
         ("last_offset", "ends at offset"),
         ("partition_leader_epoch", "has leader epoch"),
         ("crc", "has checksum"),
@@ -132,6 +132,10 @@ def _difference(mine: dict[str, int], theirs: dict[str, int]) -> Difference:
         if mine[name] != theirs[name]:
             values = [f"{row[name]:08x}" if name == "crc" else str(row[name]) for row in (mine, theirs)]
             message = f"the batch at offset {offset} {what} {values[0]}, but {values[1]} in the other directory"
+            if name == "base_offset":
+                lacking = "this" if mine[name] > theirs[name] else "the other"
+                last = max(mine[name], theirs[name]) - 1
+                message = f"{lacking} directory has no batch of offsets {offset} to {last}"
             return Difference("diverged", offset, epoch, name, mine[name], theirs[name], message=message)
     return Difference("equal")
 
