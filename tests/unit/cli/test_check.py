@@ -1,12 +1,19 @@
 """`check` and `finding`: a line for each fault, and an exit code for the worst."""
 
 import json
+import re
+import shlex
+import shutil
+from pathlib import Path
 
 import pytest
 
 from brokerless.checking.codes import CODES
+from brokerless.checking.finding import Finding
 from support import damage
 from support.log_files import batch, write_segment
+
+INCIDENT = Path(__file__).parents[3] / "examples/incident"
 
 
 @pytest.fixture
@@ -70,3 +77,31 @@ def test_two_directories_are_compared(log, run, tmp_path):
     assert run("check", data, "--against", tmp_path / "other").code == 1
     for wrong in (("--deep", "--against", data), (tmp_path / "other", "--against", data), ("--records",)):
         assert run("check", data, *wrong).code == 2
+
+
+def test_a_cure_that_is_no_verb_is_printed_with_its_values(run):
+    result = run("check", INCIDENT)
+    assert (result.code, result.out.count("\n")) == (1, 1)
+    cure = "--topic payments --partition 1 --start-offset 7`"
+    assert [line.endswith(cure) for line in result.err.splitlines() if line.startswith("cure of ")] == [True]
+
+
+def test_a_repair_leads_to_no_check_that_would_repeat_it(run, tmp_path):
+    shutil.copytree(INCIDENT, tmp_path / "data")
+    (tmp_path / "data/meta.properties").unlink()
+    result = run("repair", tmp_path / "data", "--output", tmp_path / "to")
+    assert re.findall("cure of ([a-z-]+):", result.err) == ["ids-missing", "transaction-hanging"]
+    assert "next:" not in result.err
+
+
+@pytest.mark.parametrize("topic", ["$(reboot)", "a`b`", "a b; c", "it's"])
+def test_a_name_in_a_cure_is_one_word_of_the_command(topic):
+    found = Finding(code="transaction-hanging", path="x", message="", topic=topic, partition=1, start_offset=7)
+    command = re.search(r"`(kafka-transactions\.sh .*)`$", found.cure)[1]
+    words = shlex.split(command)
+    assert words[words.index("--topic") + 1] == topic
+    assert "'" in command
+
+
+def test_a_cure_without_values_keeps_its_placeholders():
+    assert Finding(code="transaction-hanging", path="x", message="").cure == CODES["transaction-hanging"].cure
