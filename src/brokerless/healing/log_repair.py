@@ -468,8 +468,26 @@ def _ranges(
             found += inside or [replace(here[0], start_offset=start, end_offset=high)]
         elif end is not None and place < len(pieces) and not log.files.is_file:
             gaps = _inside(known, start, end) if is_compacted else [(start, end)]
-            found += [_gap(log, pieces[place], low, high) for low, high in gaps]
+            moved = None if is_compacted or place == 0 else _of_moved(pieces[place - 1], empty)
+            if moved is not None:
+                found = [*(one for one in found if one != moved), replace(moved, end_offset=end)]
+            else:
+                found += [_gap(log, pieces[place], low, high) for low, high in gaps]
     return found
+
+
+def _of_moved(piece: Piece, empty: Mapping[int, DamagedRange]) -> DamagedRange | None:
+    """Return the damage before a batch that has the offset of the damaged bytes, although a gap follows it; else None.
+
+    Where no cleaner was, damaged bytes have offsets, and batches follow each other without a gap. No checksum covers a
+    base offset: the damage may have reached that of the batch.
+    """
+    damage = empty.get(piece.first_offset)
+    if damage is None or damage.path != piece.path or (damage.position or 0) >= piece.position:
+        return None
+    with storage.File(piece.path) as file:
+        count = sum(batches.num_rows for batches, _ in whole_batches(file, piece.position, piece.end_position))
+    return damage if count == 1 else None
 
 
 def _clipped(ranges: Iterable[DamagedRange], start: int, end: int) -> Iterator[DamagedRange]:

@@ -82,6 +82,23 @@ def test_batches_on_both_sides_of_damage_stay_and_the_rest_is_said(data, tmp_pat
     ][SIZE * 5 : SIZE * 6]
 
 
+def test_damage_that_ends_in_a_base_offset_loses_the_offset_that_the_batch_now_has(data, tmp_path):
+    """No checksum covers base offsets: the batch of offset 3 has offset 0, and nothing was said of the record there."""
+    shutil.copytree(data, tmp_path / "other")
+    damage.overwrite(first(data), 60, bytes(3 * SIZE - 60 + 8))
+    assert ranges(bl.repair(data, tmp_path / "to")) == [("lost", 0, 4)]
+    filled = bl.repair(data, tmp_path / "filled", sources=[tmp_path / "other"])
+    assert ranges(filled) == [("recovered", 0, 4)]
+    assert content(tmp_path / "filled/t-0") == content(tmp_path / "other/t-0")
+
+
+def test_bytes_between_two_batches_lose_no_offset(data, tmp_path):
+    whole = first(data).read_bytes()
+    first(data).write_bytes(whole[: SIZE * 3] + b"garbage" * 9 + whole[SIZE * 3 :])
+    assert ranges(bl.repair(data, tmp_path / "to")) == []
+    assert offsets(tmp_path / "to") == list(range(40))
+
+
 def test_a_repaired_directory_is_repaired_already(data, tmp_path):
     damage.flip_bit(first(data), SIZE * 5 + 100)
     bl.repair(data, tmp_path / "once")
