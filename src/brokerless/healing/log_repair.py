@@ -479,8 +479,8 @@ def _ranges(
 def _of_moved(piece: Piece, empty: Mapping[int, DamagedRange]) -> DamagedRange | None:
     """Return the damage before a batch that has the offset of the damaged bytes, although a gap follows it; else None.
 
-    Where no cleaner was, damaged bytes have offsets, and batches follow each other without a gap. No checksum covers a
-    base offset: the damage may have reached that of the batch.
+    In a log that no cleaner has rewritten, damaged bytes have offsets, and batches follow each other without a gap. No
+    checksum covers a base offset: the damage may have reached that of the batch.
     """
     damage = empty.get(piece.first_offset)
     if damage is None or damage.path != piece.path or (damage.position or 0) >= piece.position:
