@@ -209,4 +209,6 @@ def names() -> dict[str, str]:
 
 def single() -> dict[str, str]:
     """Return the pages that are files of the project's root."""
-    return {page: (ROOT / source).read_text(encoding="utf-8") for page, source in SINGLE.items()}
+    texts = {page: (ROOT / source).read_text(encoding="utf-8") for page, source in SINGLE.items()}
+    # A version in brackets is a link only where one is defined.
+    return {page: re.sub(r"(?m)^## \[(.*?)\]", r"## \1", text) for page, text in texts.items()}

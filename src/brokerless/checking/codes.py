@@ -689,7 +689,9 @@ CODES: dict[str, Code] = {
         "meta.properties is missing",
         "A broker with KRaft does not start. A broker with ZooKeeper writes the file again.",
         "None.",
-        "put the file back, or run `kafka-storage.sh format --ignore-formatted` with the same cluster id and node id",
+        "put the file back, or write it again with version, cluster.id, node.id and directory.id: `brokerless cluster "
+        "brokers --json` lists the ids of nodes and directories. With another directory.id, partitions have no leader. "
+        "`kafka-storage.sh format --ignore-formatted` makes a new one: use it only for an empty disk",
         stops_broker=True,
         level="quick",
     ),

@@ -202,7 +202,10 @@ def _told(error: Exception) -> int:
     # If stderr is unwritable, the exit code still reports the error.
     with suppress(OSError):
         if isinstance(error, click.ClickException):
-            vars(error).update(message=printable(error.message))
+            # The help is our own text, of several lines: without arguments, click passes it as an error.
+            # Before click 8.2, there was no such error.
+            if not isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+                vars(error).update(message=printable(error.message))
             error.show()
         else:
             terminal.say(f"brokerless: {_in_words(error)}", err=True)

@@ -14,6 +14,13 @@ from brokerless.cli.options import size
 from support.verbs import verbs
 
 
+@pytest.mark.parametrize("group", [[], ["cluster"], ["spark"]], ids=" ".join)
+def test_without_a_verb_the_help_is_printed_as_it_is(run, group):
+    """Its line ends were once escaped, as those of names in errors."""
+    shown = run(*group)
+    assert (shown.code, shown.out + shown.err) == (2, run(*group, "--help").out)
+
+
 def test_help_lists_each_verb_once_in_a_line_of_its_own(run):
     lines = run("--help").out.splitlines()
     assert len(lines) <= 55
