@@ -11,7 +11,7 @@ import os
 from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.checking.finding import Finding
@@ -20,7 +20,7 @@ from brokerless.errors import BrokerlessError, CorruptRecordError
 from brokerless.healing.abort_markers import with_markers
 from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.leader_epochs import with_epochs
-from brokerless.healing.pieces import Gaps, divided, is_damage, sound_pieces, without_overlaps
+from brokerless.healing.pieces import Gaps, divided, is_damage, piece_batches, sound_pieces, without_overlaps
 from brokerless.healing.replica_fill import OtherReplica
 from brokerless.healing.suspect_batches import with_suspects
 from brokerless.io import storage
@@ -310,8 +310,8 @@ def _with_moved(log: Log, findings: Sequence[Finding], claim: LoneClaim) -> list
 
 def _without_claim(claim: LoneClaim, ranges: Sequence[DamagedRange], doubts: list[Remark]) -> list[DamagedRange]:
     """Remove the gap before the last batch of a compacted log from the ranges, because a cleaner may have made it."""
-    gap = ("lost", claim.end_offset, claim.base_offset)
-    left = [one for one in ranges if (one.state, one.start_offset, one.end_offset) != gap]
+    gap = ("lost", "offset-gap", claim.end_offset, claim.base_offset)
+    left = [one for one in ranges if (one.state, one.code, one.start_offset, one.end_offset) != gap]
     if len(left) < len(ranges):
         said = (
             f"the header of the last batch says that it begins at offset {claim.base_offset}, but no other file "
@@ -467,27 +467,33 @@ def _ranges(
             inside = list(_clipped(here, start, end)) if is_compacted and end is not None and not is_moved else []
             found += inside or [replace(here[0], start_offset=start, end_offset=high)]
         elif end is not None and place < len(pieces) and not log.files.is_file:
-            gaps = _inside(known, start, end) if is_compacted else [(start, end)]
-            moved = None if is_compacted or place == 0 else _of_moved(pieces[place - 1], empty)
-            if moved is not None:
-                found = [*(one for one in found if one != moved), replace(moved, end_offset=end)]
-            else:
-                found += [_gap(log, pieces[place], low, high) for low, high in gaps]
+            gaps = [(start, end)] if not is_compacted else _inside(known, start, end)
+            missing = [_gap(log, pieces[place], low, high) for low, high in gaps]
+            before = None if is_compacted or place == 0 else pieces[place - 1]
+            found = _with_moved_batch(found, before, missing, known) if before else found + missing
     return found
 
 
-def _of_moved(piece: Piece, empty: Mapping[int, DamagedRange]) -> DamagedRange | None:
-    """Return the damage before a batch that has the offset of the damaged bytes, although a gap follows it; else None.
+def _with_moved_batch(
+    found: list[DamagedRange], before: Piece, gap: list[DamagedRange], known: Sequence[tuple[int, int]]
+) -> list[DamagedRange]:
+    """Add the gap after a piece to the ranges, or the damage before the piece if the piece took its offset.
 
     In a log that no cleaner has rewritten, damaged bytes have offsets, and batches follow each other without a gap. No
-    checksum covers a base offset: the damage may have reached that of the batch.
+    checksum covers a base offset: the damage may have reached that of the only batch of the piece.
     """
-    damage = empty.get(piece.first_offset)
-    if damage is None or damage.path != piece.path or (damage.position or 0) >= piece.position:
-        return None
-    with storage.File(piece.path) as file:
-        count = sum(batches.num_rows for batches, _ in whole_batches(file, piece.position, piece.end_position))
-    return damage if count == 1 else None
+    damage = found[-1] if found else None
+    is_moved = (
+        damage is not None
+        and damage.start_offset == damage.end_offset == before.first_offset
+        and damage.path == before.path
+        and (damage.position or 0) < before.position
+        and not any(_is_known(one, known) for one in gap)
+        and len(list(islice(piece_batches(before), 2))) == 1
+    )
+    if damage is None or not is_moved:
+        return found + gap
+    return [*found[:-1], *(replace(damage, end_offset=one.end_offset) for one in gap)]
 
 
 def _clipped(ranges: Iterable[DamagedRange], start: int, end: int) -> Iterator[DamagedRange]:

@@ -92,6 +92,41 @@ def test_damage_that_ends_in_a_base_offset_loses_the_offset_that_the_batch_now_h
     assert content(tmp_path / "filled/t-0") == content(tmp_path / "other/t-0")
 
 
+def test_garbage_before_a_batch_at_a_gap_of_an_earlier_repair_loses_no_offset(data, tmp_path):
+    whole = first(data).read_bytes()
+    first(data).write_bytes(whole[: SIZE * 12] + b"garbage" * 9 + whole[SIZE * 12 : SIZE * 13] + whole[SIZE * 16 :])
+    (data / "t-0" / lost_offsets.FILE).write_bytes(lost_offsets.content([(13, 16)]))
+    assert ranges(bl.repair(data, tmp_path / "to")) == []
+    assert offsets(tmp_path / "to") == [at for at in range(40) if at not in range(13, 16)]
+
+
+@pytest.mark.parametrize("seed", [*range(24), 298])
+def test_a_batch_that_was_moved_past_another_one_of_a_compacted_log_is_told(tmp_path, seed):
+    """Nothing tells which of the two was moved. Of the last batch only other files tell where it was: it stays here."""
+    chance = random.Random(seed)
+    bases = sorted(chance.sample(range(0, 200, 2), 12))
+    at = chance.randrange(2, 11)
+    free = [offset for offset in range(bases[0] + 1, bases[at - 1]) if offset not in bases]
+    moved = [*bases[:at], chance.choice(free), *bases[at + 1 :]]
+    for root, order in (("data", moved), ("other", bases)):
+        batches = [
+            batch(base, [VALUE], keys=[b"%d" % key], timestamp=NOW) for base, key in zip(order, bases, strict=True)
+        ]
+        write_segment(tmp_path / root / "t-0", 0, batches)
+        dirty = checkpoints.format_offset_checkpoint({("t", 0): 200})
+        (tmp_path / root / "cleaner-offset-checkpoint").write_bytes(dirty)
+    report = bl.repair(tmp_path / "data", tmp_path / "to")
+    rows = bl.Log(tmp_path / "to/t-0").to_table(columns=["offset", "key"]).to_pylist()
+    there = {(row["offset"], row["key"]) for row in rows}
+    gone = [base for base in bases if (base, b"%d" % base) not in there]
+    assert gone
+    assert [base for base in gone if not any(start <= base < end for _, start, end in ranges(report))] == []
+    bl.repair(tmp_path / "data", tmp_path / "filled", sources=[tmp_path / "other"])
+    # Where it is now, the other replica has a hole: a cleaner may have made it.
+    assert set(offsets(tmp_path / "filled")) - set(bases) <= {moved[at]}
+    assert set(bases) <= set(offsets(tmp_path / "filled"))
+
+
 def test_bytes_between_two_batches_lose_no_offset(data, tmp_path):
     whole = first(data).read_bytes()
     first(data).write_bytes(whole[: SIZE * 3] + b"garbage" * 9 + whole[SIZE * 3 :])
