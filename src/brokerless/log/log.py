@@ -266,7 +266,8 @@ class Log:
             skips=on_corrupt == "skip",
         )
         # The missing records may include some of the time that was looked up.
-        is_open_start = start_offset in (None, "earliest") or start_timestamp is not None
+        is_from_end = not isinstance(start_offset, str) and start_offset is not None and start_offset < 0
+        is_open_start = start_offset in (None, "earliest") or start_timestamp is not None or is_from_end
         if is_open_start and found.start_offset == self.local_log_start_offset and self.files.missing_in_words:
             note(self.files.missing_in_words)
         expected = self.files.expected_end if found.is_to_end else None

@@ -1,6 +1,7 @@
 """Of a tiered log the directory has only the end: no verb forgets what is in remote storage, or says it is all done."""
 
 import shutil
+import warnings
 
 import pytest
 
@@ -48,6 +49,15 @@ def open_all(data, **options):
     with bl.open_log_dir(data, sole_replica=True, **options) as log_dir:
         for topic in LOCAL_START:
             yield log_dir.log(topic, 0)
+
+
+def test_a_read_from_the_end_says_that_it_begins_later_than_asked(tiered):
+    log = bl.Log(tiered / "tiered-plain-0")
+    with pytest.warns(UserWarning, match="remote storage"):
+        assert log.read(start_offset=-(10**6), columns=["offset"]).read_all()["offset"][0].as_py() == 290
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert log.read(start_offset=-2, columns=["offset"]).read_all().num_rows == 2
 
 
 def test_the_remote_part_is_known_after_opening_for_writing(data):
