@@ -109,7 +109,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let the choices of an option break behind a bar, and not inside of a word."""
+    """Break the choices of an option after a bar, not within a word."""
     del page, config, files
     return re.sub(r"<td><code>.*?</code>", lambda cell: cell[0].replace("|", "|<wbr>"), html)
 

@@ -122,20 +122,22 @@ def _ended(one: _Batches, two: _Batches, mine: pa.Table | None, theirs: pa.Table
 def _difference(mine: dict[str, int], theirs: dict[str, int]) -> Difference:
     offset = min(mine["base_offset"], theirs["base_offset"])
     epoch = mine["partition_leader_epoch"]
+    if mine["base_offset"] != theirs["base_offset"]:
+        lacking = "this" if mine["base_offset"] > theirs["base_offset"] else "the other"
+        last = max(mine["base_offset"], theirs["base_offset"]) - 1
+        offsets = f"offset {offset}" if last == offset else f"offsets {offset} to {last}"
+        message = f"{lacking} directory has no batch of {offsets}"
+        values = mine["base_offset"], theirs["base_offset"]
+        return Difference("diverged", offset, epoch, "base_offset", *values, message=message)
     fields: tuple[tuple[Differing, str], ...] = (
-        ("base_offset", ""),
         ("last_offset", "ends at offset"),
         ("partition_leader_epoch", "has leader epoch"),
         ("crc", "has checksum"),
     )
     for name, what in fields:
         if mine[name] != theirs[name]:
-            values = [f"{row[name]:08x}" if name == "crc" else str(row[name]) for row in (mine, theirs)]
-            message = f"the batch at offset {offset} {what} {values[0]}, but {values[1]} in the other directory"
-            if name == "base_offset":
-                lacking = "this" if mine[name] > theirs[name] else "the other"
-                last = max(mine[name], theirs[name]) - 1
-                message = f"{lacking} directory has no batch of offsets {offset} to {last}"
+            shown = [f"{row[name]:08x}" if name == "crc" else str(row[name]) for row in (mine, theirs)]
+            message = f"the batch at offset {offset} {what} {shown[0]}, but {shown[1]} in the other directory"
             return Difference("diverged", offset, epoch, name, mine[name], theirs[name], message=message)
     return Difference("equal")
 
