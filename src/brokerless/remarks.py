@@ -23,6 +23,7 @@ REMARKS = {
     "epoch-doubtful": "a batch and the leader epoch checkpoint contradict each other",
     "log-start-doubtful": "it is not known which records were deleted, because no checkpoint has the log start offset",
     "offset-doubtful": "no other file confirms the base offset in the header of the last batch",
+    "groups-ahead": "groups committed offsets beyond the new end of a log, or these groups are not known",
     "transaction-ended": "a transaction is ended as aborted, because only the transaction index has its end",
     "transaction-doubtful": "the marker of a transaction is lost, so its outcome is not known",
     "transactions-unknown": "it is not known which of the open transactions were decided",

@@ -17,6 +17,7 @@ Modules:
     replica_fill.py            the batches that a log lacks, from another replica
     leader_epochs.py           leader epochs that contradict each other
     abort_markers.py           lost markers of aborted transactions
+    groups_ahead.py            groups that committed offsets beyond the new end of a log
     suspect_batches.py         batches with a wrong checksum whose records can be decoded
     report.py                  the report of a repair or a rescue
     lost_directory.py          the bytes that a result lacks, and the report

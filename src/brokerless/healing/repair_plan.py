@@ -15,6 +15,7 @@ from brokerless.checking.check import DirectoriesToCheck, check, check_directori
 from brokerless.checking.directories import known_cluster
 from brokerless.checking.logs import LogCheck
 from brokerless.errors import BrokerlessError, CorruptRecordError
+from brokerless.healing.groups_ahead import groups_ahead
 from brokerless.healing.log_repair import Step, known_start, salvage
 from brokerless.healing.lost_directory import lost_files, write_report
 from brokerless.healing.report import RECOVERED, RepairReport
@@ -281,6 +282,7 @@ class RepairPlan:
         self.at_rest.check()
         result = self.report(to)
         result.dry_run = True
+        result.doubts += self._groups_ahead(self._root_path)
         if self.topics is None and self.root.is_there and os.path.abspath(self.path) == self._root_path:
             with contextlib.suppress(BrokerlessError, OSError):
                 for one in check_directories(DirectoriesToCheck((self.path,))):
@@ -399,8 +401,16 @@ class RepairPlan:
                     damaged.append(path)
         return damaged
 
+    def _groups_ahead(self, directory: str) -> list[Remark]:
+        """Return the doubts about groups whose offsets the repaired logs lack; none for a partition alone."""
+        with collected():
+            return groups_ahead(directory, self._changed) if self.root.is_there else []
+
     def _verify(self, result: RepairReport, built: str, *, is_partition: bool) -> None:
-        """Check the result, and update its remaining findings."""
+        """Check the result, and update its remaining findings and its doubts about groups."""
+        # The built directory has the repaired `__consumer_offsets`, unless only other topics are repaired.
+        is_all = self.topics is None and not is_partition
+        result.doubts += self._groups_ahead(built if is_all else self._root_path)
         found = [
             with_fields(
                 one, path=one.path.replace(built, result.output, 1), message=one.message.replace(built, result.output)

@@ -24,6 +24,7 @@ from brokerless.log_dir.recover import recovered
 from support import damage
 from support.broken_directories import BROKEN
 from support.log_files import NOW, batch, marker, write_segment
+from support.state_records import commit_key, commit_value, write_records
 
 VALUE = b"v" * 200
 SIZE = len(batch(0, [VALUE]))
@@ -98,6 +99,36 @@ def test_garbage_before_a_batch_at_a_gap_of_an_earlier_repair_loses_no_offset(da
     (data / "t-0" / lost_offsets.FILE).write_bytes(lost_offsets.content([(13, 16)]))
     assert ranges(bl.repair(data, tmp_path / "to")) == []
     assert offsets(tmp_path / "to") == [at for at in range(40) if at not in range(13, 16)]
+
+
+@pytest.mark.parametrize("how", ["copy", "in place", "dry run", "topic"])
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_groups_that_committed_beyond_the_new_end_are_named(data, tmp_path, how, is_readable):
+    commits = {"beyond": 40, "at": 39, "before": 7, "other\n": 40}
+    records = [(commit_key(group, "t", 0), commit_value(offset)) for group, offset in commits.items()]
+    write_records(data, "__consumer_offsets", [*records, (commit_key("gone", "t", 1), commit_value(90))])
+    if not is_readable:
+        damage.flip_bit(next(data.glob("__consumer_offsets-0/*.log")), 80)
+    damage.flip_bit(last(data), SIZE * 19 + 100)
+    options = {"in_place": True} if how == "in place" else {"output": tmp_path / "to", "dry_run": how == "dry run"}
+    repaired = bl.repair(data, topics=["t"] if how == "topic" else None, **options)
+    doubts = [one for one in repaired.doubts if one.code == "groups-ahead"]
+    named, *unread = doubts
+    # Damage to the first commit hides its group. After a repair, no damage tells of it: the lost range does.
+    names = ("beyond", "other\n") if is_readable else ("other\n",)
+    assert (named.topic, named.partition, named.names) == ("t", 0, names)
+    assert f"beyond the new end 39: {'beyond at 40, ' if is_readable else ''}other\\n at 40." in str(named)
+    is_hidden = not is_readable and how in ("dry run", "topic")
+    assert [one.topic for one in unread] == ["__consumer_offsets"] * is_hidden
+    if how != "dry run":
+        report = json.loads((Path(repaired.lost_path) / "report.json").read_text())
+        assert [one["code"] for one in report["doubts"]] == ["groups-ahead"] * len(doubts)
+
+
+def test_groups_are_not_named_if_the_end_of_the_log_is_kept(data, tmp_path):
+    write_records(data, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(90))])
+    damage.flip_bit(first(data), SIZE * 2 + 100)
+    assert not bl.repair(data, tmp_path / "to").doubts
 
 
 @pytest.mark.parametrize("seed", [*range(24), 298])

@@ -1,0 +1,85 @@
+"""Groups that committed offsets beyond the end of a repaired log.
+
+Such a consumer resets its position (`auto.offset.reset`). If it starts only after new records have taken the lost
+offsets, it skips these records without an error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless.errors import BrokerlessError
+from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.notes import collected
+from brokerless.remarks import Remark
+from brokerless.state.internal_topic import OFFSETS_TOPIC
+from brokerless.state.offset_commits import commits_of
+from brokerless.wording import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from brokerless.healing.log_repair import LogRepair
+    from brokerless.log.log import Log
+
+# The groups that a sentence names.
+_MOST_NAMED = 4
+
+
+def groups_ahead(directory: str, repairs: Iterable[LogRepair]) -> list[Remark]:
+    """Return a doubt for each repaired log that lost its end, if groups committed offsets beyond the new end.
+
+    Args:
+        directory: the log directory with the partitions of `__consumer_offsets`. A group whose coordinator is another
+            broker has its offsets there.
+        repairs: the repaired logs.
+    """
+    shorter = {
+        (one.log.topic or "", one.log.partition or 0): one
+        for one in repairs
+        if any(lost.end_offset is None or lost.end_offset > one.end_offset for lost in one.lost)
+    }
+    topics = pa.array(sorted({topic for topic, _ in shorter}), pa.string())
+    offsets_logs = [log for log in LogDirs(directory) if log.topic == OFFSETS_TOPIC] if shorter else []
+    ahead: dict[tuple[str, int], dict[str, int]] = {}
+    doubts = []
+    for log in offsets_logs:
+        with collected() as unread:
+            try:
+                for group, topic, partition, offset in _committed(log, topics):
+                    key = (topic, partition)
+                    if key in shorter and offset > shorter[key].end_offset:
+                        ahead.setdefault(key, {})[group] = offset
+            except (BrokerlessError, OSError) as error:
+                unread.append(str(error))
+        said = "groups that committed offsets beyond the new end of a log may be missing here"
+        doubts += [
+            Remark("groups-ahead", f"{said}: {why}", topic=log.topic, partition=log.partition, path=log.path)
+            for why in unread[:1]
+        ]
+    return [_doubt(shorter[key], groups) for key, groups in sorted(ahead.items())] + doubts
+
+
+def _committed(log: Log, topics: pa.Array[Any]) -> Iterator[tuple[str, str, int, int]]:
+    for batch in commits_of(log, history=False):
+        rows = batch.filter(pc.is_in(batch["topic"], value_set=topics))
+        yield from zip(*(rows[name].to_pylist() for name in ("group", "topic", "partition", "offset")), strict=True)
+
+
+def _doubt(one: LogRepair, groups: Mapping[str, int]) -> Remark:
+    end = one.end_offset
+    named = [f"{printable(group)} at {offset}" for group, offset in sorted(groups.items())[:_MOST_NAMED]]
+    if len(groups) > _MOST_NAMED:
+        named.append(f"{len(groups) - _MOST_NAMED} more")
+    said = (
+        f"{one.log.name}: {counted(len(groups), 'group')} committed an offset beyond the new end {end}: "
+        f"{', '.join(named)}. New records get the offsets from {end} on again, and these groups would skip them: set "
+        f"their offsets before producers start, for example to {end} by `kafka-consumer-groups.sh --reset-offsets`"
+    )
+    names = tuple(sorted(groups))
+    return Remark(
+        "groups-ahead", said, topic=one.log.topic, partition=one.log.partition, path=one.log.path, names=names
+    )
