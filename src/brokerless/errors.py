@@ -113,19 +113,31 @@ class _PlacedError(BrokerlessError):
         """The remedy for the error; None if it depends on the use of the file."""
         if self.path is None or self.path.endswith(".log"):
             return None if self.path is None else self._of_logs
-        return next((Remedy(text) for name, text in _OF_SMALL_FILES.items() if self.path.endswith(name)), None)
+        text = remedy_for(self.path)
+        return None if text is None else Remedy(text)
 
 
-# How to repair the small files of a log directory. Indexes are not listed, because reads work without them.
+_REPAIR = "run `brokerless repair`, or remove the file"
+# Indexes are not listed, because reads work without them.
 _OF_SMALL_FILES = {
-    "leader-epoch-checkpoint": "move it aside; recovery rebuilds the epochs from the log",
-    "partition.metadata": "move it aside to read the log; a broker needs the topic id in it",
+    "leader-epoch-checkpoint": f"{_REPAIR}: a broker rebuilds it from the batches",
+    "partition.metadata": "run `brokerless repair`, which writes it again. To only read the log, move it aside",
     "meta.properties": "write it again with version, cluster.id, node.id and directory.id: a broker needs them",
-    "recovery-point-offset-checkpoint": "move it aside; recovery then checks all segments, as Kafka does without it",
-    "log-start-offset-checkpoint": "move it aside; logs then start at their first segment: deleted records reappear",
-    "cleaner-offset-checkpoint": "move it aside; the cleaner then starts over",
-    "replication-offset-checkpoint": "move it aside; a broker then determines the high watermark again",
+    "recovery-point-offset-checkpoint": f"{_REPAIR}: a broker then checks all segments",
+    "log-start-offset-checkpoint": "run `brokerless repair`, which keeps deleted records deleted. Without the file, "
+    "they become visible again",
+    "cleaner-offset-checkpoint": f"{_REPAIR}: the log cleaner then starts over",
+    "replication-offset-checkpoint": f"{_REPAIR}: a broker then determines the high watermarks again",
 }
+
+
+def remedy_for(path: str) -> str | None:
+    """Return the remedy for a small file of a log directory that cannot be read; None for another file.
+
+    >>> remedy_for("data/cleaner-offset-checkpoint")
+    'run `brokerless repair`, or remove the file: the log cleaner then starts over'
+    """
+    return next((text for name, text in _OF_SMALL_FILES.items() if path.endswith(name)), None)
 
 
 class CorruptRecordError(_PlacedError):

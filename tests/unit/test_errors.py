@@ -67,7 +67,7 @@ def test_no_hint_about_batches_where_there_are_none():
         bl.errors.CorruptRecordError("not an int32: 'x'", path="d/t-0/leader-epoch-checkpoint")
     ).splitlines()
     assert said == "not an int32 at d/t-0/leader-epoch-checkpoint: 'x'"
-    assert hint == "hint: move it aside; recovery rebuilds the epochs from the log"
+    assert hint == "hint: run `brokerless repair`, or remove the file: a broker rebuilds it from the batches"
 
 
 @pytest.mark.parametrize(

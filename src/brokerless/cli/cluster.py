@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.options import existing_path
 from brokerless.cli.state import STATE_EXITS, Point, TableForm, form_of, of_state, point_of, telling
 from brokerless.wording import moment as moment_text
@@ -49,7 +51,20 @@ as_of = click.option(
 )
 
 
-@click.group(short_help="Show brokers, topics, configs, ACLs, and what changed.")
+class _Views(click.Group):
+    """The views of the metadata. A path in the place of a view is answered with the views."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and os.path.exists(args[0]):
+            first, *others = self.commands
+            command = terminal.as_typed("brokerless", "cluster", first, args[0])
+            ctx.fail(f"name a view before the path: `{command}`, or {', '.join(others)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Views, short_help="Show brokers, topics, configs, ACLs, and what changed.")
 def cluster() -> None:
     """Show the metadata of a cluster, from the snapshots and the log of its controllers (__cluster_metadata).
 

@@ -92,7 +92,9 @@ def repair(
     brokerless repair data --output repaired --from replica/data
     brokerless repair data --in-place --lost /backup/lost
     """
-    if sum((output is not None, in_place, dry_run)) != 1 and not (dry_run and output is None):
+    if in_place and output is not None:
+        raise click.UsageError("--in-place writes no new directory: give --in-place or --output, not both")
+    if not (output or in_place or dry_run):
         raise click.UsageError("give --output with a new directory, or --in-place, or --dry-run")
     if len(paths) > 1 and (output or lost_path):
         raise click.UsageError(

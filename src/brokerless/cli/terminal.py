@@ -78,10 +78,14 @@ def _terminal_behind(stream: TextIO) -> TextIO | None:
 
 def say_next(verb: str, paths: Iterable[str], *options: str) -> None:
     """Print on stderr the command to run next."""
+    say(f"next: {as_typed('brokerless', verb, *paths, *options)}", err=True)
+
+
+def as_typed(*words: str) -> str:
+    """Return a command as it is typed in a shell."""
     import shlex
 
-    words = ["brokerless", verb, *paths, *options]
-    say(f"next: {shlex.join(words)}", err=True)
+    return shlex.join(words)
 
 
 class _Escaping(io.BufferedIOBase):

@@ -173,8 +173,9 @@ def _start(files: PartitionFiles, start_offset: StartOffset | None, visible: int
             return max(first, visible + start_offset)
         if first <= start_offset <= end:
             return start_offset
+        held = f"which has offsets {first} to {end - 1} here" if end > first else f"which is empty here, at {first}"
         raise OffsetOutOfRangeError(
-            f"offset {start_offset} is not in the log {files.name}, which has offsets {first} to {end} here",
+            f"offset {start_offset} is not in the log {files.name}, {held}",
             log_start_offset=first,
             log_end_offset=end,
         )

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brokerless.arguments import listed_few
-from brokerless.errors import BrokerlessError, CorruptRecordError
+from brokerless.errors import BrokerlessError, CorruptRecordError, remedy_for
 from brokerless.io import storage
 from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
@@ -442,23 +442,14 @@ def partition_faults(directory: str) -> Iterator[Fault]:
         if file_names.is_fatal(name) or (is_metadata and is_fatal_snapshot(name)):
             message = f"the file name {name} does not begin with an offset"
             yield Fault("file-unknown", f"{directory}/{name}", message, "move the file out")
-    for name, code, parse, cure in (
-        (
-            checkpoints.PARTITION_METADATA,
-            "topic-id-damaged",
-            checkpoints.parse_partition_metadata,
-            "`brokerless repair` writes it again",
-        ),
-        (
-            checkpoints.LEADER_EPOCHS,
-            "epochs-damaged",
-            checkpoints.parse_leader_epochs,
-            "remove it, and recover the log, which rebuilds the epochs",
-        ),
+    for name, code, parse in (
+        (checkpoints.PARTITION_METADATA, "topic-id-damaged", checkpoints.parse_partition_metadata),
+        (checkpoints.LEADER_EPOCHS, "epochs-damaged", checkpoints.parse_leader_epochs),
     ):
         obstructs = storage.is_broken_link if name == checkpoints.LEADER_EPOCHS else _never
         for file, error in _unreadable(f"{directory}/{name}", parse, obstructs):
-            yield Fault(code, file, _why(error), cure, _takes_offline(os.path.dirname(directory), error))
+            takes_offline = _takes_offline(os.path.dirname(directory), error)
+            yield Fault(code, file, _why(error), remedy_for(name) or "", takes_offline)
     for name in obstructed_files(directory):
         message = "a directory, or a link in a loop, has the name of a file"
         takes_offline = not _has_metadata(os.path.dirname(directory))
@@ -497,12 +488,7 @@ def _damaged_files(path: str, beside: Collection[str]) -> Iterator[Fault]:
     for name in checkpoints.OFFSET_CHECKPOINTS:
         for file, error in _unreadable(f"{path}/{name}", checkpoints.parse_offset_checkpoint, storage.is_broken_link):
             if not (is_kraft and isinstance(error, checkpoints.UnexpectedContentError)):
-                cure = "remove the file: a broker writes it again"
-                if name == checkpoints.LOG_START_OFFSETS:
-                    cure = (
-                        "run `brokerless repair`, which keeps deleted records deleted. If you remove the file instead, "
-                        "deleted records become visible again"
-                    )
+                cure = remedy_for(name) or ""
                 yield Fault("checkpoint-damaged", file, _why(error), cure, _takes_offline(path, error))
 
 

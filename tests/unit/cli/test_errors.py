@@ -56,6 +56,8 @@ def test_what_would_write_to_an_object_store_refuses_it_by_name(arguments, golde
         (["read", "/nonexistent"], "does not exist"),
         (["read"], "Missing argument 'PATH...'"),
         (["raed"], "No such command 'raed'"),
+        (["cluster", "{}"], "name a view before the path: `brokerless cluster brokers "),
+        (["repair", "{}", "--in-place", "--output", "x"], "give --in-place or --output, not both"),
         (["read", "{}", "--topic", "codec-zsdt"], "did you mean 'codec-zstd'?"),
         (["read", "{}", "--topic", "codec-zstd", "--partition", "7"], "unknown partition 7"),
         (["read", "{}/codec-zstd-0", "--end-offset", "-1"], "is not an offset"),
@@ -137,7 +139,7 @@ def test_a_warning_is_one_line_without_python_in_it(copied, run):
     (root / "log-start-offset-checkpoint").write_text("garbage\n")
     result = run("read", root, "--limit", "1")
     assert (result.code, result.out.count("\n"), result.err.count("\n")) == (0, 1, 2)
-    assert "hint: move it aside" in result.err
+    assert "hint: run `brokerless repair`" in result.err
     assert result.err.startswith("warning: ")
     assert "log-start-offset-checkpoint" in result.err
     assert ".py" not in result.err
