@@ -151,9 +151,9 @@ coverage: setup .venv/.tools  ## the lines of Python and Rust that no test of te
 msrv:  ## whether the oldest supported release of Rust compiles all crates
 	cargo +"$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)" check --locked --workspace --quiet
 
-audit: setup  ## licences, sources and bans of crates; DB=DIRECTORY, a clone of RustSec's advisories, and ONLINE=1 also check for known vulnerabilities
-	@tools/prerequisites audit
-	cargo fetch --quiet --locked
+audit: prerequisites $(if $(ONLINE),.venv/.packages)  ## licences, sources and bans of crates; DB=DIRECTORY, a clone of RustSec's advisories, and ONLINE=1 also check for known vulnerabilities
+	@tools/prerequisites audit $(if $(DB),advisories)
+	@cargo fetch --quiet --locked || { echo "make audit reads the manifests of all crates: run 'cargo fetch --locked' where crates.io can be reached, and set CARGO_HOME to the directory that then has them" >&2; exit 1; }
 	cargo deny --offline check licenses bans sources
 	$(if $(DB),cargo audit --db "$(DB)" --no-fetch --deny unsound --deny yanked,@echo "note: crates are not checked for vulnerabilities: name a clone of RustSec's database with DB=")
 	$(if $(ONLINE),.venv/bin/pip install --group audit && .venv/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip --progress-spinner off,@echo "note: Python packages are not checked for vulnerabilities: ONLINE=1 asks their index")

@@ -6,6 +6,9 @@ Usage: tools/wheels.py [--target TRIPLE] [--libraries DIRECTORY] [--library-only
 
 The jar has the native library of this platform, and those in DIRECTORY/ARCHITECTURE, which `--library-only` has built
 on other platforms. On Linux, zig links against an old C library: the wheel runs on every distribution since 2014.
+
+The same sources make the same bytes. SOURCE_DATE_EPOCH is the date of all files; by default, it is the time of the
+commit, and for a wheel the time of the source distribution.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ GLIBC = "2.17"
 LARGEST = 15 << 20
 """No wheel may have more bytes: PyPI keeps each of them for ever."""
 PROFILE = "wheel"
+OF_THE_EXTENSION = "brokerless-python.cyclonedx.json"
+OF_THE_JAR = "brokerless-jvm.cyclonedx.json"
+"""The bills of materials."""
 ARCHITECTURES = {"x86_64-unknown-linux-gnu": "amd64", "aarch64-unknown-linux-gnu": "aarch64"} | {
     "x86_64-apple-darwin": "x86_64",
     "aarch64-apple-darwin": "aarch64",
@@ -49,6 +55,7 @@ def main() -> None:
     if not asked.library_only:
         shutil.rmtree(asked.output, ignore_errors=True)
     archive = placed(asked.sdist, asked.output)
+    os.environ.setdefault("SOURCE_DATE_EPOCH", str(date_of(archive)))
     if asked.sdist_only:
         print(archive)
         return
@@ -69,6 +76,26 @@ def host() -> str:
     return next(line.split()[1] for line in said.splitlines() if line.startswith("host:"))
 
 
+def source_date() -> int:
+    """Return the date of what is built from these sources, in seconds of Unix time.
+
+    It is SOURCE_DATE_EPOCH, else the time of the commit, else the time of the source distribution that this is.
+    """
+    if named := os.environ.get("SOURCE_DATE_EPOCH"):
+        return int(named)
+    # A source distribution may lie in another repository.
+    if (ROOT / ".git").exists():
+        command = ["git", "log", "-1", "--format=%ct"]
+        return int(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    return int((ROOT / "PKG-INFO").stat().st_mtime)
+
+
+def date_of(sdist: Path) -> int:
+    """Return the date of a source distribution, in seconds of Unix time."""
+    with tarfile.open(sdist) as archive:
+        return int(archive.getmember(f"{sdist.name.removesuffix('.tar.gz')}/PKG-INFO").mtime)
+
+
 def placed(sdist: Path | None, output: Path) -> Path:
     """Put the source distribution where the wheel will be, and return its path."""
     if sdist:
@@ -81,7 +108,7 @@ def placed(sdist: Path | None, output: Path) -> Path:
 
 
 def unpacked(path: Path) -> Path:
-    """Unpack the source distribution: in one place for all runs, because a bill of materials names it."""
+    """Unpack the source distribution, always in the same place, so that Cargo compiles again only what has changed."""
     directory = ROOT / "build/wheel-source"
     shutil.rmtree(directory, ignore_errors=True)
     with tarfile.open(path) as archive:
@@ -100,7 +127,10 @@ def library(sources: Path, target: str, to: Path) -> None:
 
 
 def jar(sources: Path, libraries: Path) -> None:
-    """Build the jar with all libraries into the package of `sources`."""
+    """Build the jar with all libraries, and their bill of materials, into the package of `sources`."""
+    bill = sources / f"java/META-INF/sbom/{OF_THE_JAR}"
+    bill.parent.mkdir(parents=True)
+    bill.write_text(third_party(sources, "--sbom", "brokerless-jvm"))
     spark = subprocess.run(
         [sys.executable, "-c", "import os, pyspark; print(os.path.dirname(pyspark.__file__))"],
         check=True,
@@ -120,11 +150,11 @@ def wheel(sources: Path, target: str, output: Path) -> None:
     """
     readme = sources / "README.md"
     readme.write_text(published(readme.read_text(), tagged_version()))
-    # maturin lists the crates of the extension only.
-    of_jar = "brokerless-jvm.cyclonedx.json"
-    (sources / of_jar).write_text(third_party("--sbom", "brokerless-jvm"))
+    # maturin's own bill names this machine's directories, has no number, and lacks the jar.
+    (sources / OF_THE_EXTENSION).write_text(third_party(sources, "--sbom", "brokerless-python", "--target", target))
+    shutil.copyfile(sources / f"java/META-INF/sbom/{OF_THE_JAR}", sources / OF_THE_JAR)
     with (sources / "pyproject.toml").open("a") as file:
-        file.write(f'\n[tool.maturin.sbom]\ninclude = ["{of_jar}"]\n')
+        file.write(f'\n[tool.maturin.sbom]\nrust = false\ninclude = ["{OF_THE_EXTENSION}", "{OF_THE_JAR}"]\n')
     portable = ["--zig", f"--compatibility=manylinux_{GLIBC.replace('.', '_')}"] if is_linux(target) else []
     run(
         "maturin",
@@ -139,9 +169,9 @@ def wheel(sources: Path, target: str, output: Path) -> None:
     )
 
 
-def third_party(*arguments: str) -> str:
-    """Return what `tools/third_party` prints."""
-    command = [sys.executable, str(ROOT / "tools/third_party"), *arguments]
+def third_party(sources: Path, *arguments: str) -> str:
+    """Return what `tools/third_party` of these sources prints."""
+    command = [sys.executable, str(sources / "tools/third_party"), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -164,8 +194,8 @@ def run(program: str | os.PathLike[str], *arguments: object, cwd: Path = ROOT) -
         "PATH": os.pathsep.join((scripts, os.environ["PATH"])),
         "CARGO_TARGET_DIR": str(targets()),
         "PYO3_NO_PYTHON": "1",
-        # The same sources make the same files: without the time, and without this machine's paths.
-        "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", "315532800"),
+        # The same sources make the same files: without the present time, and without this machine's paths.
+        "SOURCE_DATE_EPOCH": str(source_date()),
         "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(f"--remap-path-prefix={path}={name}" for path, name in places.items()),
     }
     if code := subprocess.run([program, *map(str, arguments)], cwd=cwd, env=environment, check=False).returncode:

@@ -5,7 +5,9 @@ import platform
 import re
 import subprocess
 import sys
+import uuid
 import zipfile
+from datetime import datetime
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -62,21 +64,48 @@ def test_the_licences_of_linked_crates_come_with_it():
     assert not any(name.startswith("brokerless") for name in names)
 
 
-def test_the_bills_of_materials_name_every_crate():
-    if "manylinux" not in (distribution("brokerless").read_text("WHEEL") or ""):
-        pytest.skip("only a wheel that is published has them")
-    bills = {
-        file.name.partition(".")[0]: {
-            (one["name"], one["version"]) for one in json.loads(file.read_text(encoding="utf-8"))["components"]
-        }
+@pytest.fixture
+def bills():
+    """Return the bills of materials of a wheel that is published, by the crate that each is of."""
+    found = {
+        file.name.partition(".")[0]: file.read_text(encoding="utf-8")
         for file in distribution("brokerless").files
         if file.match("sboms/*.cyclonedx.json")
     }
-    assert set(bills) == {"brokerless-python", "brokerless-jvm"}
-    # maturin's also lists what only builds the extension; the crates of another platform are in no bill of this one.
-    assert bills["brokerless-jvm"] <= linked_crates()
-    missing = linked_crates() - bills["brokerless-python"] - bills["brokerless-jvm"]
+    if not found and "manylinux" not in (distribution("brokerless").read_text("WHEEL") or ""):
+        pytest.skip("only a wheel that is published has them")
+    assert set(found) == {"brokerless-python", "brokerless-jvm"}
+    return found
+
+
+def test_the_bills_of_materials_name_every_crate(bills):
+    linked = {
+        crate: {
+            (one["name"], one["version"])
+            for one in json.loads(text)["components"]
+            if one["scope"] == "required" and not one["name"].startswith("brokerless-")
+        }
+        for crate, text in bills.items()
+    }
+    assert linked["brokerless-jvm"] | linked["brokerless-python"] <= linked_crates()
+    # The crates of another platform are in no bill of this one.
+    missing = linked_crates() - linked["brokerless-python"] - linked["brokerless-jvm"]
     assert all(re.search("apple|core-foundation|mach|security-framework", name) for name, _ in missing), missing
+
+
+def test_the_bills_of_materials_name_no_directory_of_the_builder_and_have_a_date_and_a_number(bills):
+    for text in bills.values():
+        document = json.loads(text)
+        assert "file:" not in text
+        assert not re.search(r'"/', text)
+        assert uuid.UUID(document["serialNumber"]).version == 5
+        assert datetime.fromisoformat(document["metadata"]["timestamp"]).year >= 2024
+        assert document["metadata"]["component"]["version"] == brokerless.__version__
+
+
+def test_the_jar_has_its_bill_of_materials_for_those_who_copy_it_alone(bills):
+    with zipfile.ZipFile(PACKAGE / "spark/brokerless.jar") as jar:
+        assert jar.read("META-INF/sbom/brokerless-jvm.cyclonedx.json").decode() == bills["brokerless-jvm"]
 
 
 def test_the_import_takes_less_than_50_ms():

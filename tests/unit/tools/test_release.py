@@ -1,7 +1,12 @@
-"""A tag that is not the version of its commit publishes nothing."""
+"""A tag that is not the version of its commit publishes nothing, and a step that fails leaves nothing half done."""
 
+import hashlib
 import importlib.machinery
 import importlib.util
+import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,11 +14,16 @@ import pytest
 TOOL = str(Path(__file__).parents[3] / "tools/release")
 
 
-@pytest.fixture
-def release(tmp_path, monkeypatch):
-    loader = importlib.machinery.SourceFileLoader("release", TOOL)
+def load(tool):
+    loader = importlib.machinery.SourceFileLoader("release", str(tool))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("release", loader))
     loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def release(tmp_path, monkeypatch):
+    module = load(TOOL)
     for name, file, text in (
         ("CARGO", "Cargo.toml", '[workspace.package]\nversion = "1.2.0"\n'),
         (
@@ -44,3 +54,307 @@ def test_a_version_without_a_date_or_a_section_is_refused(release):
     release.CARGO.write_text('[workspace.package]\nversion = "1.0.0"\n')
     with pytest.raises(SystemExit, match=r"has no section for 1\.0\.0"):
         release.check_tag("v1.0.0")
+
+
+VERSION = '[workspace.package]\nversion = "1.1.0"\n'
+LOCK = 'version = 4\n\n[[package]]\nname = "a"\nversion = "{}"\n'
+FILES = {
+    "Cargo.toml": '[workspace]\nmembers = ["a"]\nexclude = ["rust/fuzz"]\nresolver = "3"\n' + VERSION,
+    "Cargo.lock": LOCK.format("1.1.0"),
+    "a/Cargo.toml": '[package]\nname = "a"\nedition = "2024"\nversion.workspace = true\n',
+    "a/src/lib.rs": "",
+    "rust/fuzz/Cargo.toml": '[package]\nname = "f"\nedition = "2024"\n[workspace]\n'
+    '[dependencies]\na = { path = "../../a" }\n',
+    "rust/fuzz/Cargo.lock": LOCK.format("1.1.0")
+    + '\n[[package]]\nname = "f"\nversion = "0.0.0"\ndependencies = [\n "a",\n]\n',
+    "rust/fuzz/src/lib.rs": "",
+    "CHANGELOG.md": "# Changelog\n\n<!-- towncrier -->\n\n## [1.1.0] - 2026-01-02\n\n- Old.\n",
+    "changes/README.md": "Fragments.\n",
+    "changes/+new.added.md": "A new verb.\n",
+    "changes/+old.fixed.md": "A fault less.\n",
+}
+
+
+def git(root, *arguments):
+    return subprocess.run(["git", "-C", root, *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def state(root):
+    """Return all that `prepare` could leave changed: the commit, the index, and every file."""
+    files = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and ".git" not in path.parts}
+    return git(root, "rev-parse", "HEAD"), git(root, "write-tree"), git(root, "status", "--porcelain"), files
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    root = tmp_path / "checkout"
+    project = Path(TOOL).parents[1].joinpath("pyproject.toml").read_text()
+    settings = project[project.index("[tool.towncrier]") :]
+    for name, text in (FILES | {"pyproject.toml": settings, ".gitignore": "__pycache__/\n"}).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    (root / "tools").mkdir()
+    shutil.copy(TOOL, root / "tools/release")
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", root)
+    for setting in ("user.name=a", "user.email=a@example.com", "commit.gpgsign=false"):
+        git(root, "config", *setting.split("="))
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Begin")
+    return root
+
+
+@pytest.fixture
+def prepared(checkout, monkeypatch):
+    """The tool in a checkout, with programs that change what the real ones change."""
+    module = load(checkout / "tools/release")
+
+    def run(program, *arguments):
+        if program == "cargo":
+            lock = (checkout / arguments[-1]).with_name("Cargo.lock")
+            lock.write_text(lock.read_text().replace("1.1.0", "1.2.0"))
+            return
+        assert program == "towncrier"
+        changelog = checkout / "CHANGELOG.md"
+        changelog.write_text(
+            changelog.read_text().replace("-->\n", "-->\n\n## [1.2.0] - 2026-02-03\n\n- A new verb.\n")
+        )
+        git(checkout, "add", "CHANGELOG.md")
+        git(checkout, "rm", "--quiet", "changes/+new.added.md", "changes/+old.fixed.md")
+
+    monkeypatch.setattr(module, "run", run)
+    return module
+
+
+def test_prepare_commits_the_version_the_locks_and_the_changelog(checkout, prepared):
+    prepared.prepare("1.2.0")
+    assert git(checkout, "status", "--porcelain") == ""
+    assert git(checkout, "log", "-1", "--format=%s") == "Release 1.2.0\n"
+    assert set(git(checkout, "diff", "--name-only", "HEAD~").split()) == {
+        "CHANGELOG.md",
+        "Cargo.lock",
+        "Cargo.toml",
+        "changes/+new.added.md",
+        "changes/+old.fixed.md",
+        "rust/fuzz/Cargo.lock",
+    }
+
+
+def fail_after(module, monkeypatch, name, error, *, with_arguments=()):
+    """Let a function of the tool do its work, and fail then."""
+    works = getattr(module, name)
+
+    def fails(*arguments):
+        said = works(*arguments)
+        if set(with_arguments) <= set(arguments):
+            raise error
+        return said
+
+    monkeypatch.setattr(module, name, fails)
+
+
+STEPS = {
+    "the lock file": ("run", ("cargo", "Cargo.toml")),
+    "the lock file of the fuzz targets": ("run", ("cargo", "rust/fuzz/Cargo.toml")),
+    "the changelog": ("run", ("towncrier",)),
+    "the notes": ("notes", ()),
+    "the index": ("git", ("add",)),
+}
+
+
+@pytest.mark.parametrize("error", [SystemExit, OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_preparation_that_fails_changes_nothing(checkout, prepared, monkeypatch, step, error):
+    before = state(checkout)
+    name, arguments = STEPS[step]
+    fail_after(prepared, monkeypatch, name, error(), with_arguments=arguments)
+    with pytest.raises(error):
+        prepared.prepare("1.2.0")
+    assert state(checkout) == before
+
+
+def test_a_commit_that_is_refused_changes_nothing(checkout, prepared):
+    hook = checkout / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho no >&2\nexit 1\n")
+    hook.chmod(0o755)
+    before = state(checkout)
+    with pytest.raises(SystemExit, match="git commit --quiet failed: no"):
+        prepared.prepare("1.2.0")
+    assert state(checkout) == before
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [("1.2", "is no version"), ("1.1.0", "has 1.1.0 already"), ("1.0.0", "the tag v1.0.0 exists")],
+)
+def test_a_version_that_cannot_be_is_refused(checkout, prepared, version, message):
+    git(checkout, "tag", "--annotate", "v1.0.0", "--message", "x")
+    before = state(checkout)
+    with pytest.raises(SystemExit, match=message):
+        prepared.prepare(version)
+    assert state(checkout) == before
+
+
+@pytest.mark.slow
+def test_prepare_with_the_real_programs(checkout):
+    pytest.importorskip("towncrier")
+    subprocess.run([sys.executable, "tools/release", "prepare", "1.2.0"], cwd=checkout, check=True)
+    assert git(checkout, "status", "--porcelain") == ""
+    assert [path.name for path in (checkout / "changes").iterdir()] == ["README.md"]
+    assert "A new verb." in (checkout / "CHANGELOG.md").read_text()
+    assert (checkout / "rust/fuzz/Cargo.lock").read_text().count("1.2.0") == 1
+
+
+def test_the_tag_is_signed(checkout, prepared, tmp_path):
+    if not shutil.which("ssh-keygen"):
+        pytest.skip("needs ssh-keygen")
+    prepared.prepare("1.2.0")
+    git(checkout, "config", "gpg.format", "ssh")
+    git(checkout, "config", "user.signingkey", str(tmp_path / "no key"))
+    with pytest.raises(SystemExit, match=r"git tag --sign failed|git could not sign the tag"):
+        prepared.tag()
+    assert git(checkout, "tag", "--list") == ""
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    git(checkout, "config", "user.signingkey", str(key))
+    prepared.tag()
+    assert "A new verb." in git(checkout, "cat-file", "tag", "v1.2.0")
+    (tmp_path / "signers").write_text(f"a@example.com {key.with_suffix('.pub').read_text()}")
+    git(checkout, "-c", f"gpg.ssh.allowedSignersFile={tmp_path / 'signers'}", "tag", "--verify", "v1.2.0")
+
+
+GH = """\
+import json, os, pathlib, shutil, sys
+
+home = pathlib.Path(os.environ["FAKE_GH"])
+state = json.loads((home / "state").read_text())
+assets = home / "assets"
+arguments = sys.argv[1:]
+with (home / "calls").open("a") as file:
+    print(*arguments[:2], file=file)
+match arguments:
+    case ["release", "list", *_]:
+        print(json.dumps([{"tagName": "v1.2.0", "isDraft": state == "draft"}] if state else []))
+    case ["release", "create", "v1.2.0", "--draft", "--verify-tag", *_]:
+        assert state is None
+        (home / "state").write_text('"draft"')
+    case ["release", "upload", "v1.2.0", "--clobber", *files]:
+        assert state == "draft"
+        for number, name in enumerate(files):
+            if os.environ.get("FAIL") == f"upload {number}":
+                # As after a connection that broke.
+                (assets / pathlib.Path(name).name).write_bytes(b"half")
+                sys.exit(1)
+            shutil.copy(name, assets)
+    case ["release", "download", "v1.2.0", "--dir", to]:
+        shutil.copytree(assets, to, dirs_exist_ok=True)
+    case ["release", "edit", "v1.2.0", "--draft=false"]:
+        assert state == "draft"
+        (home / "state").write_text('"published"')
+    case ["api", path]:
+        print(json.dumps(json.loads(os.environ["ANSWERS"])[path.rsplit("/git/")[-1]]))
+    case _:
+        sys.exit(f"unexpected: {arguments}")
+if os.environ.get("FAIL") == " ".join(arguments[:2]):
+    sys.exit(1)
+"""
+
+
+@pytest.fixture
+def hub(tmp_path, release, monkeypatch):
+    """A GitHub with no release, and a PyPI that has the files in `dist`."""
+    programs, home, dist = tmp_path / "bin", tmp_path / "hub", tmp_path / "dist"
+    for directory in (programs, home / "assets", dist):
+        directory.mkdir(parents=True)
+    (home / "state").write_text("null")
+    (programs / "gh").write_text(f"#!{sys.executable}\n{GH}")
+    (programs / "gh").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=":")
+    monkeypatch.setenv("FAKE_GH", str(home))
+    for name in ("b.whl", "a.tar.gz"):
+        (dist / name).write_text(name)
+    sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
+    monkeypatch.setattr(release, "on_pypi", lambda version, count: sums if (version, count) == ("1.2.0", 2) else {})
+    return home
+
+
+def published(hub):
+    assets = {path.name: path.read_text() for path in (hub / "assets").iterdir()}
+    return json.loads((hub / "state").read_text()), assets
+
+
+UPLOADS = ["upload 0", "upload 1", "upload 2"]
+STEPS_OF_PUBLISHING = ["release create", *UPLOADS, "release upload", "release download", "release edit"]
+
+
+@pytest.mark.parametrize("failure", [None, *STEPS_OF_PUBLISHING])
+def test_a_release_can_be_published_again_after_a_failure_at_each_step(hub, release, tmp_path, monkeypatch, failure):
+    if failure:
+        monkeypatch.setenv("FAIL", failure)
+        with pytest.raises(SystemExit):
+            release.publish("v1.2.0", tmp_path / "dist")
+        # Nobody sees a part of it.
+        if failure != "release edit":
+            assert published(hub)[0] == "draft"
+        monkeypatch.delenv("FAIL")
+    release.publish("v1.2.0", tmp_path / "dist")
+    state, assets = published(hub)
+    assert state == "published"
+    assert set(assets) == {"a.tar.gz", "b.whl", "SHA256SUMS"}
+    checked = subprocess.check_output(["sha256sum", "--check", "SHA256SUMS"], cwd=hub / "assets", text=True)
+    assert checked.splitlines() == ["a.tar.gz: OK", "b.whl: OK"]
+
+
+def test_a_published_release_is_compared_and_never_replaced(hub, release, tmp_path):
+    release.publish("v1.2.0", tmp_path / "dist")
+    before = published(hub)
+    (hub / "calls").unlink()
+    release.publish("v1.2.0", tmp_path / "dist")
+    assert (hub / "calls").read_text().splitlines() == ["release list", "release download"]
+    (hub / "assets/b.whl").write_text("other")
+    with pytest.raises(SystemExit, match=r"GitHub has other files: b\.whl: .*a release is never replaced"):
+        release.publish("v1.2.0", tmp_path / "dist")
+    assert before[0] == published(hub)[0]
+
+
+def test_files_that_pypi_does_not_have_are_not_published(hub, release, tmp_path):
+    """A second build may differ from the one that PyPI has kept."""
+    (tmp_path / "dist/b.whl").write_text("built again")
+    with pytest.raises(SystemExit, match=r"PyPI has other files: b\.whl: .*run only the failed jobs again"):
+        release.publish("v1.2.0", tmp_path / "dist")
+    assert published(hub) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "verified", "message"),
+    [
+        ("tag", True, None),
+        ("tag", False, r"cannot verify the signature of v1\.2\.0 \(unknown_key\)"),
+        ("commit", False, r"cannot verify the signature of v1\.2\.0 \(it is not an annotated tag\)"),
+    ],
+)
+def test_a_tag_without_a_signature_that_github_knows_is_refused(hub, release, monkeypatch, kind, verified, message):
+    answers = {
+        "ref/tags/v1.2.0": {"object": {"type": kind, "sha": "abc"}},
+        "tags/abc": {"verification": {"verified": verified, "reason": "valid" if verified else "unknown_key"}},
+    }
+    monkeypatch.setenv("ANSWERS", json.dumps(answers))
+    monkeypatch.setenv("GITHUB_REPOSITORY", "brokerless/brokerless")
+    monkeypatch.setattr(release, "git", lambda *_: "abc")
+    if message:
+        with pytest.raises(SystemExit, match=message):
+            release.check_source("v1.2.0")
+    else:
+        release.check_source("v1.2.0")
+
+
+def test_a_tag_of_a_commit_that_is_not_on_main_is_refused(hub, checkout, monkeypatch):
+    answers = {"ref/tags/v1": {"object": {"type": "tag", "sha": "a"}}, "tags/a": {"verification": {"verified": True}}}
+    monkeypatch.setenv("ANSWERS", json.dumps(answers))
+    monkeypatch.setenv("GITHUB_REPOSITORY", "brokerless/brokerless")
+    module = load(checkout / "tools/release")
+    git(checkout, "update-ref", "refs/remotes/origin/main", "HEAD")
+    module.check_source("v1")
+    git(checkout, "commit", "--quiet", "--allow-empty", "--message", "Not reviewed")
+    with pytest.raises(SystemExit, match="the commit of v1 is not on main"):
+        module.check_source("v1")
