@@ -48,7 +48,12 @@ impl Server {
     pub fn start(directory: Arc<dyn Directory>, options: Options) -> io::Result<Self> {
         let listen = options.listen.clone();
         let tls = options.tls.as_ref().map(socket::acceptor).transpose()?;
-        let steps = Arc::new(Steps::new(Shared::new(directory, options)?));
+        let shared = Shared::new(directory, options)?;
+        // Before the first client, who would wait.
+        if let Some(users) = &shared.users {
+            users.hash_passwords();
+        }
+        let steps = Arc::new(Steps::new(shared));
         let listener = StdListener::bind(&listen).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen on {listen}: {error}"))
         })?;
