@@ -27,7 +27,15 @@ SINGLE = {"changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 """Pages that are files of the project's root."""
 LISTED = {"Start": r"index\.md", "Guides": r"guides/.*", "Verbs": r"verbs/.*", "Facts": r"(?!index)[a-z-]*\.md"}
 """The pages in llms.txt. The reference of Python is in docstrings, which those pages only name."""
-FOUND = ((r"guides/broker-messages\.md", 1.5), (r"(guides|verbs)/.*|findings\.md", 1), (r".*", 0.3))
+FOUND = (
+    (r"guides/broker-messages\.md", 1.5),
+    (r"verbs/read\.md", 1.2),
+    # Long pages have each word often.
+    (r"verbs/(spark|produce)\.md|findings\.md", 0.6),
+    (r"guides/testing\.md", 0.5),
+    (r"(guides|verbs)/.*", 1),
+    (r".*", 0.3),
+)
 """How much a search prefers a page: those in trouble search most."""
 SUMMARY = (
     "brokerless reads, writes, checks, repairs, compacts, converts and serves Apache Kafka log directories with no "
@@ -74,6 +82,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     here = page.file.src_uri
     boost = next((boost for pattern, boost in FOUND if re.fullmatch(pattern, here)), 1)
     page.meta.setdefault("search", {"boost": boost})
+    page.meta.setdefault("tags", defined(markdown))
     # The text of a generated page comes from a file in docs/, or in the project's root.
     base = PurePosixPath(here).parent
     if page.file.generated_by:
@@ -106,6 +115,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     TEXTS[here] = DOCSTRING.sub(lambda found: documented(found[1]), led)
     # GitHub wants a bar in a cell escaped, in code as well; Python-Markdown does not.
     return re.sub(r"(?m)^\| `[^`]*`", lambda cell: cell[0].replace("\\|", "|"), led)
+
+
+def defined(markdown: str) -> list[str]:
+    """Return the options, codes and tools that a page heads or lists, each as the word that search.js looks for.
+
+    The words begin with a digit, so that no search for the beginning of a word finds them.
+    """
+    names = re.findall(r"(?m)^(?:#+ .*?|\| `)(--[a-z]+(?:-[a-z]+)*|[a-z]+(?:[-_][a-z]+)+)\b", markdown)
+    return sorted({f"0{re.sub('[-_]', '', name)}" for name in names})
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
