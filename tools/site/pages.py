@@ -5,6 +5,7 @@ MkDocs calls `on_config`, `on_files` and `on_page_markdown`.
 
 from __future__ import annotations
 
+import html
 import os
 import posixpath
 import re
@@ -25,8 +26,15 @@ VERBS = "command-line.md"
 NAMES = "reference.md"
 SINGLE = {"changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 """Pages that are files of the project's root."""
-LISTED = {"Start": r"index\.md", "Guides": r"guides/.*", "Verbs": r"verbs/.*", "Facts": r"(?!index)[a-z-]*\.md"}
-"""The pages in llms.txt. The reference of Python is in docstrings, which those pages only name."""
+LISTED = {
+    "Start": r"index\.md",
+    "Guides": r"guides/.*",
+    "Verbs": r"verbs/.*",
+    "Python": r"reference/.*",
+    "Facts": r"(?!index)[a-z-]*\.md",
+    "Internals": r"internals/.*",
+}
+"""The pages in llms.txt."""
 FOUND = (
     (r"guides/broker-messages\.md", 1.5),
     (r"verbs/read\.md", 1.2),
@@ -43,6 +51,8 @@ SUMMARY = (
 )
 DOCSTRING = re.compile(r"(?m)^::: (brokerless\.\S+)(?:\n(?: +.*)?)*")
 """The place of a docstring in a page, with its options."""
+SHORT = 50
+"""The fewest characters of a summary, if the page has as many."""
 TEXTS: dict[str, str] = {}
 """The Markdown of each page, as it was built."""
 SOURCE = "https://github.com/brokerless/brokerless/blob/main"
@@ -113,6 +123,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     led = re.sub(r"\]\(([^)\s]+)\)", lead, markdown)
     TEXTS[here] = DOCSTRING.sub(lambda found: documented(found[1]), led)
+    # The theme's template does not escape it.
+    page.meta.setdefault("description", html.escape(summary_of(TEXTS[here]) or SUMMARY))
     # GitHub wants a bar in a cell escaped, in code as well; Python-Markdown does not.
     return re.sub(r"(?m)^\| `[^`]*`", lambda cell: cell[0].replace("\\|", "|"), led)
 
@@ -126,10 +138,21 @@ def defined(markdown: str) -> list[str]:
     return sorted({f"0{re.sub('[-_]', '', name)}" for name in names})
 
 
-def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def summary_of(markdown: str) -> str:
+    """Return the first sentence of a page without its markup, or the first sentences if the first one is short."""
+    prose = re.sub(r"(?ms)\A---\n.*?^---$|^```.*?^```$|^#.*?$|^!\[.*?$|^[|<-].*?$", "", markdown)
+    for paragraph in re.split(r"\n\s*\n", prose):
+        plain = re.sub(r"[`*]|\\(?=[*|])", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split())))
+        if plain:
+            ends = [found.end() for found in re.finditer(r"[.!?](?= [A-Z]|$)", plain)]
+            return plain[: next((end for end in ends if end >= SHORT), len(plain))].rstrip(":")
+    return ""
+
+
+def on_page_content(output: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Break the choices of an option after a bar, not within a word."""
     del page, config, files
-    return re.sub(r"<td><code>.*?</code>", lambda cell: cell[0].replace("|", "|<wbr>"), html)
+    return re.sub(r"<td><code>.*?</code>", lambda cell: cell[0].replace("|", "|<wbr>"), output)
 
 
 def documented(name: str) -> str:
@@ -169,7 +192,11 @@ def on_post_build(config: MkDocsConfig) -> None:
         for path in sorted(path for path in TEXTS if re.fullmatch(paths, path)):
             text = TEXTS[path]
             heading = re.search(r"(?m)^# (.*)$", text)
-            lines.append(f"- [{heading[1] if heading else path}]({str(config.site_url).rstrip('/')}/{path})")
+            # A name of Spark's has its module in the path alone.
+            stem = PurePosixPath(path).stem
+            name = stem if title == "Python" and stem != "index" else heading[1] if heading else path
+            about = summary_of(text)
+            lines.append(f"- [{name}]({str(config.site_url).rstrip('/')}/{path}){about and ': '}{about}")
             whole.append(text)
     site = Path(config.site_dir)
     for path, text in TEXTS.items():
