@@ -150,9 +150,13 @@ def summary_of(markdown: str) -> str:
 
 
 def on_page_content(output: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Break the choices of an option after a bar, not within a word."""
+    """Break code in a table after a bar or a slash, not within a word; lead from each picture to its full size."""
     del page, config, files
-    return re.sub(r"<td><code>.*?</code>", lambda cell: cell[0].replace("|", "|<wbr>"), output)
+    broken = re.sub(
+        r"<td[^>]*>.*?</td>", lambda cell: re.sub(r"([|/])(?=\w)(?=[^<]*</code>)", r"\1<wbr>", cell[0]), output
+    )
+    full = r'<span class="picture"><a href="\2" title="Full size">\1</a></span>'
+    return re.sub(r'(<img [^>]*src="([^"]+)"[^>]*>)', full, broken)
 
 
 def documented(name: str) -> str:
