@@ -9,6 +9,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
 
 import brokerless as bl
 from support.log_files import batch, write_segment
@@ -168,6 +169,24 @@ def test_the_navigation_stays_on_the_screen(browser, page):
     browser.execute_script("document.getElementById('producers').scrollIntoView()")
     place = browser.execute_script("return document.querySelector('nav').getBoundingClientRect().top")
     assert place == 0
+
+
+@pytest.mark.parametrize("width", [DESK, 620])
+def test_no_row_shows_between_the_navigation_and_the_headings(browser, page, width):
+    """On a narrow screen, the navigation takes two lines, and rows used to pass behind its second line."""
+    opened(browser, page, width)
+    script = """
+        const bodies = [...document.querySelectorAll(".fits tbody")];
+        const body = bodies.reduce((a, b) => a.offsetHeight > b.offsetHeight ? a : b);
+        scrollBy(0, body.getBoundingClientRect().top - 40);
+        const heading = body.parentElement.querySelector("th").getBoundingClientRect();
+        return [body.offsetHeight, heading.top - document.querySelector("nav").getBoundingClientRect().bottom];
+    """
+    # The page measures its tables after its first frame.
+    WebDriverWait(browser, 10).until(lambda _: browser.execute_script("return document.querySelector('.fits')"))
+    height, gap = browser.execute_script(script)
+    assert height > 200
+    assert -2 < gap <= 0
 
 
 def test_a_link_of_a_topic_opens_its_partitions(browser, page):

@@ -5,6 +5,7 @@ MkDocs calls `on_config`, `on_files` and `on_page_markdown`.
 
 from __future__ import annotations
 
+import html
 import os
 import posixpath
 import re
@@ -25,9 +26,24 @@ VERBS = "command-line.md"
 NAMES = "reference.md"
 SINGLE = {"changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 """Pages that are files of the project's root."""
-LISTED = {"Start": r"index\.md", "Guides": r"guides/.*", "Verbs": r"verbs/.*", "Facts": r"(?!index)[a-z-]*\.md"}
-"""The pages in llms.txt. The reference of Python is in docstrings, which those pages only name."""
-FOUND = ((r"guides/broker-messages\.md", 1.5), (r"(guides|verbs)/.*|findings\.md", 1), (r".*", 0.3))
+LISTED = {
+    "Start": r"index\.md",
+    "Guides": r"guides/.*",
+    "Verbs": r"verbs/.*",
+    "Python": r"reference/.*",
+    "Facts": r"(?!index)[a-z-]*\.md",
+    "Internals": r"internals/.*",
+}
+"""The pages in llms.txt."""
+FOUND = (
+    (r"guides/broker-messages\.md", 1.5),
+    (r"verbs/read\.md", 1.2),
+    # Long pages have each word often.
+    (r"verbs/(spark|produce)\.md|findings\.md", 0.6),
+    (r"guides/testing\.md", 0.5),
+    (r"(guides|verbs)/.*", 1),
+    (r".*", 0.3),
+)
 """How much a search prefers a page: those in trouble search most."""
 SUMMARY = (
     "brokerless reads, writes, checks, repairs, compacts, converts and serves Apache Kafka log directories with no "
@@ -35,6 +51,8 @@ SUMMARY = (
 )
 DOCSTRING = re.compile(r"(?m)^::: (brokerless\.\S+)(?:\n(?: +.*)?)*")
 """The place of a docstring in a page, with its options."""
+SHORT = 50
+"""The fewest characters of a summary, if the page has as many."""
 TEXTS: dict[str, str] = {}
 """The Markdown of each page, as it was built."""
 SOURCE = "https://github.com/brokerless/brokerless/blob/main"
@@ -74,6 +92,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     here = page.file.src_uri
     boost = next((boost for pattern, boost in FOUND if re.fullmatch(pattern, here)), 1)
     page.meta.setdefault("search", {"boost": boost})
+    page.meta.setdefault("tags", defined(markdown))
     # The text of a generated page comes from a file in docs/, or in the project's root.
     base = PurePosixPath(here).parent
     if page.file.generated_by:
@@ -104,14 +123,40 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     led = re.sub(r"\]\(([^)\s]+)\)", lead, markdown)
     TEXTS[here] = DOCSTRING.sub(lambda found: documented(found[1]), led)
+    # The theme's template does not escape it.
+    page.meta.setdefault("description", html.escape(summary_of(TEXTS[here]) or SUMMARY))
     # GitHub wants a bar in a cell escaped, in code as well; Python-Markdown does not.
     return re.sub(r"(?m)^\| `[^`]*`", lambda cell: cell[0].replace("\\|", "|"), led)
 
 
-def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Break the choices of an option after a bar, not within a word."""
+def defined(markdown: str) -> list[str]:
+    """Return the options, codes and tools that a page heads or lists, each as the word that search.js looks for.
+
+    The words begin with a digit, so that no search for the beginning of a word finds them.
+    """
+    names = re.findall(r"(?m)^(?:#+ .*?|\| `)(--[a-z]+(?:-[a-z]+)*|[a-z]+(?:[-_][a-z]+)+)\b", markdown)
+    return sorted({f"0{re.sub('[-_]', '', name)}" for name in names})
+
+
+def summary_of(markdown: str) -> str:
+    """Return the first sentence of a page without its markup, or the first sentences if the first one is short."""
+    prose = re.sub(r"(?ms)\A---\n.*?^---$|^```.*?^```$|^#.*?$|^!\[.*?$|^[|<-].*?$", "", markdown)
+    for paragraph in re.split(r"\n\s*\n", prose):
+        plain = re.sub(r"[`*]|\\(?=[*|])", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(paragraph.split())))
+        if plain:
+            ends = [found.end() for found in re.finditer(r"[.!?](?= [A-Z]|$)", plain)]
+            return plain[: next((end for end in ends if end >= SHORT), len(plain))].rstrip(":")
+    return ""
+
+
+def on_page_content(output: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Break code in a table after a bar or a slash, not within a word; lead from each picture to its full size."""
     del page, config, files
-    return re.sub(r"<td><code>.*?</code>", lambda cell: cell[0].replace("|", "|<wbr>"), html)
+    broken = re.sub(
+        r"<td[^>]*>.*?</td>", lambda cell: re.sub(r"([|/])(?=\w)(?=[^<]*</code>)", r"\1<wbr>", cell[0]), output
+    )
+    full = r'<span class="picture"><a href="\2" title="Full size">\1</a></span>'
+    return re.sub(r'(<img [^>]*src="([^"]+)"[^>]*>)', full, broken)
 
 
 def documented(name: str) -> str:
@@ -151,7 +196,11 @@ def on_post_build(config: MkDocsConfig) -> None:
         for path in sorted(path for path in TEXTS if re.fullmatch(paths, path)):
             text = TEXTS[path]
             heading = re.search(r"(?m)^# (.*)$", text)
-            lines.append(f"- [{heading[1] if heading else path}]({str(config.site_url).rstrip('/')}/{path})")
+            # A name of Spark's has its module in the path alone.
+            stem = PurePosixPath(path).stem
+            name = stem if title == "Python" and stem != "index" else heading[1] if heading else path
+            about = summary_of(text)
+            lines.append(f"- [{name}]({str(config.site_url).rstrip('/')}/{path}){about and ': '}{about}")
             whole.append(text)
     site = Path(config.site_dir)
     for path, text in TEXTS.items():

@@ -43,7 +43,7 @@ def dump(
     records: bool,
     bytes_as: str,
 ) -> None:
-    """Show the content of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
+    """Decode .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
 
     For a directory, every file of these kinds in it is shown. The text has the fields and the wording of
     kafka-dump-log. An index is checked against the files of the same name beside it. Stderr reports index entries that

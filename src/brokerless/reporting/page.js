@@ -95,6 +95,9 @@ const sizes = new ResizeObserver((entries) => {
   for (const { target } of entries) target.classList.toggle("fits", target.firstElementChild.scrollWidth <= target.clientWidth);
 });
 for (const { table } of tables) sizes.observe(table.parentElement);
+// The menu takes two lines on a narrow screen. The headings of a table stay directly below it.
+const menu = document.querySelector("nav");
+new ResizeObserver(() => document.documentElement.style.setProperty("--menu", `${Math.floor(menu.getBoundingClientRect().height)}px`)).observe(menu);
 const search = document.createElement("div");
 search.className = "search";
 const total = document.createElement("span");

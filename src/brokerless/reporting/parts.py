@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from markupsafe import Markup
 
-from brokerless.reporting.texts import count, finding, paragraphs, path, severity, shown, with_code
+from brokerless.reporting.texts import count, finding, labelled, paragraphs, path, severity, shown, with_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 500
 """The most rows of a table: a page with more is slow to open."""
 
-_TEXTS = (shown, Markup, finding, paragraphs, path, severity, with_code)
-_PROSE = (paragraphs, with_code)
+_TEXTS = (shown, Markup, finding, labelled, paragraphs, path, severity, with_code)
+_PROSE = (labelled, paragraphs)
 _MOST_IN_LINE = 48
 
 

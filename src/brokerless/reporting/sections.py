@@ -21,13 +21,13 @@ from brokerless.reporting.texts import (
     count,
     finding,
     in_bytes,
+    labelled,
     moment,
     paragraphs,
     path,
     severity,
     share,
     shown,
-    with_code,
 )
 from brokerless.reporting.time_range import time_range
 from brokerless.reporting.topic_details import detailed_topics, topic_details
@@ -35,7 +35,7 @@ from brokerless.reporting.verdict import opened_of
 from brokerless.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from brokerless.reporting.tables import Numbers
     from brokerless.reporting.time_range import TimeRange
@@ -50,6 +50,7 @@ _MOST_BARS = 100
 _FIRST_HOUR, _LAST_HOUR = 0, 8766 * 230
 _OTHERS = "all others"
 _TOPICS_OF_KIND = 5
+_COMMANDS_OF_KIND = 5
 _BY_CODE = schema(severity=pa.string(), code=pa.string(), findings=pa.int64(), topics=pa.string())
 
 
@@ -117,17 +118,18 @@ def sections(numbers: Numbers, now: int) -> Iterator[Section]:
 
 
 def _findings(tables: dict[str, pa.Table]) -> Section:
+    cures: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for code, cure in zip(*(tables["findings"][name].to_pylist() for name in ("code", "cure")), strict=True):
+        cures[code].setdefault(cure)
     kinds = rows_of(
         _by_code(tables["kinds"]),
         [
             ("Severity", "severity", severity),
             ("Code", "code", finding),
             ("Findings", "findings", count),
-            ("Meaning", lambda row: CODES[row["code"]].title, with_code),
-            ("Cure", lambda row: CODES[row["code"]].cure, with_code),
-            ("Effect on a broker", lambda row: CODES[row["code"]].broker, with_code),
-            ("Effect on readers", lambda row: CODES[row["code"]].reader, with_code),
             ("Topics", "topics", shown),
+            ("Meaning and effect", lambda row: _effects(row["code"]), labelled),
+            ("Cure", lambda row: _cures(row["code"], cures[row["code"]]), labelled),
         ],
     )
     by_topic = rows_of(
@@ -179,6 +181,26 @@ def _by_code(kinds: pa.Table) -> pa.Table:
         total = sum(number for _, number in found)
         rows.append({"severity": CODES[code].severity, "code": code, "findings": total, "topics": text or None})
     return pa.Table.from_pylist(rows, _BY_CODE)
+
+
+def _effects(code: str) -> list[tuple[str, str]]:
+    kind = CODES[code]
+    return [("", kind.title), ("Effect on a broker", kind.broker), ("Effect on readers", kind.reader)]
+
+
+def _cures(code: str, cures: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the cures of the findings of a code: the first one whole, of the others only the commands that differ."""
+    cure = CODES[code].cure
+    first, *others = cures or [cure]
+    same = first.split("`")[1::2]
+    commands = []
+    for other in others[: _COMMANDS_OF_KIND - 1]:
+        # The name of a topic may have a backtick.
+        own = other.split("`")[1::2] if other.count("`") == cure.count("`") else []
+        commands.append(" and ".join(f"`{command}`" for command in own if command not in same) or other)
+    rest = len(others) - len(commands)
+    more = [f"and {counted(rest, 'other')}: `brokerless check --json` has the cure of each finding"] if rest else []
+    return [("", text) for text in (first, *commands, *more)]
 
 
 def _at_risk(row: dict[str, Any]) -> str | None:

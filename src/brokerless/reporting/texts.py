@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from brokerless.wording import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MOST_CHARACTERS = 300
 # A message may quote foreign text.
 _MOST_OF_MESSAGE, _MOST_PARAGRAPHS = 4000, 20
 _HINT = "hint: "
 _PARAGRAPH, _HINT_PARAGRAPH = Markup("<p>{}</p>"), Markup('<p class="hint"><b>Hint:</b> {}</p>')
+_LABELLED = Markup("<p><b>{}:</b> {}</p>")
 _LINK = Markup('<a href="{}{}" target="_blank" rel="noopener noreferrer"><code>{}</code></a>')
+_CODE, _WHOLE = Markup("<code>{}</code>"), Markup('<span class="whole">{}</span>')
+_OPTION = re.compile(r"((?<!\S)--?\w\S{0,30})")
 _FINDINGS = "https://brokerless.github.io/brokerless/latest/findings/#"
 _SIGNS = {"error": "✖", "warning": "▲", "note": "·"}
 
@@ -31,7 +39,7 @@ def shown(text: str) -> str:
 
 
 def with_code(text: str) -> Markup:
-    """Return text with the parts between backticks as code.
+    """Return text with the parts between backticks as code, in which no line ends within an option.
 
     >>> with_code("run `brokerless check`")
     Markup('run <code>brokerless check</code>')
@@ -39,7 +47,7 @@ def with_code(text: str) -> Markup:
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return Markup("{}").format(text)
-    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+    return Markup("").join(_CODE.format(_unbroken(part)) if at % 2 else part for at, part in enumerate(parts))
 
 
 def paragraphs(message: str) -> Markup:
@@ -55,6 +63,19 @@ def paragraphs(message: str) -> Markup:
         is_hint = line.startswith(_HINT)
         text = with_code(printable(line.removeprefix(_HINT)))
         found.append((_HINT_PARAGRAPH if is_hint else _PARAGRAPH).format(text))
+    return Markup("").join(found)
+
+
+def labelled(sentences: Sequence[tuple[str, str]]) -> Markup:
+    """Return sentences as paragraphs, each after its label; the first paragraph may have none.
+
+    >>> labelled([("", "it is cut"), ("Readers", "none")])
+    Markup('<p>it is cut</p><p><b>Readers:</b> none</p>')
+    """
+    found = []
+    for label, sentence in sentences:
+        text = with_code(printable(sentence))
+        found.append(_LABELLED.format(label, text) if label else _PARAGRAPH.format(text))
     return Markup("").join(found)
 
 
@@ -143,6 +164,11 @@ def moment(ms: int | None) -> str:
         return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)).strftime("%Y-%m-%d %H:%M:%S")
     except OverflowError:
         return f"{ms} ms"
+
+
+def _unbroken(command: str) -> Markup:
+    parts = _OPTION.split(command)
+    return Markup("").join(_WHOLE.format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def _three(number: float) -> str:

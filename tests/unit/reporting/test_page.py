@@ -9,10 +9,11 @@ import pytest
 
 import brokerless as bl
 from brokerless.checking.codes import CODES
+from brokerless.checking.finding import Finding
 from brokerless.io.processes import Processes
 from brokerless.reporting import charts, parts
 from brokerless.reporting.page import page as page_of
-from brokerless.reporting.tables import compute
+from brokerless.reporting.tables import SCHEMAS, compute
 from brokerless.reporting.texts import in_bytes, paragraphs, with_code
 from brokerless.reporting.time_range import time_range
 from support import damage
@@ -125,6 +126,26 @@ def test_a_cure_is_on_the_page_once_whatever_topics_need_it(tmp_path):
     for words in (CODES["batch-crc"].cure, CODES["batch-crc"].broker, CODES["batch-crc"].reader):
         assert text.count(with_code(words)) == 1
     assert ">t7, t0, t1, t2, t3 and 3 others<" in text
+
+
+@pytest.mark.parametrize(("topic", "cures"), [("t", 1), ("a <b>`c", 5)])
+def test_a_cure_has_the_places_of_its_findings(tmp_path, topic, cures):
+    """The cure of a kind used to show TOPIC, PARTITION and OFFSET, which a reader could not run."""
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"v"])])
+    numbers = compute((str(tmp_path),), None, Processes(1))
+    code = "transaction-hanging"
+    hanging = [
+        Finding(code=code, path=f"t-{at}", message="open", topic=topic, partition=at, start_offset=7) for at in range(9)
+    ]
+    numbers.tables["findings"] = pa.Table.from_pylist([one.to_row() for one in hanging], SCHEMAS["findings"])
+    kind = {"topic": topic, "code": code, "severity": "error", "findings": 9}
+    numbers.tables["kinds"] = pa.Table.from_pylist([kind], SCHEMAS["kinds"])
+    text = " ".join(Parsed(page_of(numbers, NOW)).text)
+    assert not re.search(r"--topic TOPIC|PARTITION|OFFSET", text)
+    found = re.findall(r"--partition\s+(\d) ", text)
+    assert [int(number) for number in found] == [0, 1, 2, 3, 4]
+    assert text.count("start the cluster") == cures
+    assert "and 4 others" in text
 
 
 def test_times_of_an_unset_clock_and_of_the_future_are_outliers():
