@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import brokerless as bl
+from brokerless import _native
 from brokerless.layout import checkpoints
 from brokerless.metadata.records import BROKER_RESOURCE, TOPIC_RESOURCE, config_record, metadata_record, topic_record
 from support import damage
@@ -281,6 +282,44 @@ CHANGES |= {
     f"{what} in place of {name}": lambda data, name=name, make=make: in_place_of(data / name, make)
     for name in ("t-0", "none-0", "__cluster_metadata-0")
     for what, make in {"a file": None, "a dangling link": dangling, "a link loop": loop}.items()
+}
+
+
+def of_formatted(change):
+    """Change the snapshot that formatting wrote, in a directory that has no newer one."""
+
+    def changed(data):
+        path = data / f"__cluster_metadata-0/{0:020}-{0:010}.checkpoint"
+        for newer in path.parent.glob("*.checkpoint"):
+            if newer != path:
+                newer.unlink()
+        if not path.exists():
+            path.write_bytes(_native.kraft_snapshot([], 0))
+        change(path)
+
+    return changed
+
+
+def flipped_in_each_batch(path, number, position):
+    """Flip a bit in a batch, at a position in it; in a snapshot of fewer batches, in the last one."""
+    starts = _native.scan(path.read_bytes())[0]["position"].to_pylist()
+    damage.flip_bit(path, starts[min(number, len(starts) - 1)] + position)
+
+
+CHANGES |= {
+    "formatted: as it is": of_formatted(lambda path: None),
+    "formatted: empty": of_formatted(lambda path: path.write_bytes(b"")),
+    "formatted: gone": of_formatted(Path.unlink),
+    "formatted: cut": of_formatted(lambda path: damage.cut(path, path.stat().st_size * 2 // 3)),
+    "formatted: zeros": of_formatted(lambda path: path.write_bytes(bytes(path.stat().st_size))),
+    "formatted: garbage": of_formatted(lambda path: path.write_bytes(b"x" * 300)),
+} | {
+    f"formatted: a flipped bit at {position} of batch {number}": of_formatted(
+        partial(flipped_in_each_batch, number=number, position=position)
+    )
+    for number in range(3)
+    # The base offset, the length, the leader epoch, the magic, the checksum, the attributes, a count, a record.
+    for position in (7, 11, 15, 16, 20, 22, 60, 66)
 }
 CHANGES |= {
     "epochs: digits of other scripts": partial(

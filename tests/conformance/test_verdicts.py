@@ -60,6 +60,7 @@ OF_EACH = (
     "epochs: a negative epoch",
     "topic id: empty",
     "bootstrap: garbage",
+    "formatted: a flipped bit at 66 of batch 1",
     "quorum: version 9",
     "file: backup.log",
     "file: x.swap",

@@ -15,7 +15,8 @@ from brokerless.io import storage
 from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.log_dir_files import LogDirFiles
 from brokerless.metadata.bootstrap import check_bootstrap
-from brokerless.metadata.directory import has_topic_ids, is_fatal_snapshot
+from brokerless.metadata.directory import formatted_snapshot, has_topic_ids, is_fatal_snapshot, is_newest_snapshot
+from brokerless.metadata.log import check_formatted_snapshot
 from brokerless.remarks import Remark
 
 if TYPE_CHECKING:
@@ -103,6 +104,10 @@ def start_faults(path: str, beside: Collection[str] = ()) -> Iterator[Fault]:
     if _has_metadata(path) or is_home:
         for file, error in _unreadable(f"{path}/{checkpoints.BOOTSTRAP}", check_bootstrap):
             cure = "put back a copy; if the cluster has started, remove the file"
+            yield Fault("metadata-damaged", file, _why(error), cure)
+    if _has_metadata(path) and is_newest_snapshot(formatted_snapshot(path)):
+        for file, error in _unreadable(formatted_snapshot(path), check_formatted_snapshot):
+            cure = "put back a copy; if the cluster has started, remove the file: the metadata log has its records"
             yield Fault("metadata-damaged", file, _why(error), cure)
 
 

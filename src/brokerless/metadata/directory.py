@@ -50,6 +50,13 @@ def formatted_snapshot(path: str) -> str:
     return f"{path}/{file_names.METADATA_TOPIC}-0/{0:020d}-{0:010d}.checkpoint"
 
 
+def is_newest_snapshot(path: str) -> bool:
+    """Return whether a snapshot of the metadata is the newest one in its directory."""
+    directory, name = os.path.split(path)
+    names = storage.list_directory(directory) if storage.is_directory(directory) else []
+    return name == max((one for one in names if snapshot_of_name(one) is not None), default=None)
+
+
 def first_snapshot(path: str) -> str:
     """Return the path of the snapshot with which the metadata log of a new cluster begins, if it begins with one.
 

@@ -77,6 +77,20 @@ def replay_snapshot(content: bytes, image: MetadataImage) -> None:
         raise CutSnapshotError("metadata snapshot is cut: it has no footer", position=position)
 
 
+def check_formatted_snapshot(content: bytes) -> None:
+    """Check the snapshot that formatting wrote, which a node reads at each start while it has no newer one.
+
+    The metadata log has the records of the snapshot too, so nobody misses them. But their checksums must be right
+    (`KRaftControlRecordStateMachine.maybeLoadSnapshot`). An empty or a cut snapshot is read up to its end.
+
+    Raises:
+        CorruptRecordError: the snapshot is damaged.
+    """
+    if content:
+        with suppress(CutSnapshotError):
+            replay_snapshot(content, MetadataImage())
+
+
 def replay_log(
     log: Log, image: MetadataImage, start: int, end: int, at: int | None = None
 ) -> CorruptRecordError | UnsupportedFormatError | None:
