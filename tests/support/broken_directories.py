@@ -219,7 +219,11 @@ BROKEN = {
     "batch-payload": payload,
     "batch-records": records,
     "batch-order": lambda data: damage.overwrite(first(data), SIZE * 5, struct.pack(">q", 3)),
-    "batch-unsupported": lambda data: damage.overwrite(first(data), SIZE * 5 + 16, b"\x09"),
+    "batch-magic": lambda data: damage.overwrite(first(data), SIZE * 5 + 16, b"\x09"),
+    # A codec that no release has.
+    "batch-unsupported": lambda data: damage.overwrite(
+        first(data), SIZE * 5, with_header(batch(5, [VALUE], timestamp=NOW + 5), 21, ">h", 7)
+    ),
     "batch-timestamp": lambda data: damage.overwrite(
         first(data), SIZE * 5, with_header(batch(5, [VALUE], timestamp=NOW + 5), 35, ">q", NOW + 6)
     ),

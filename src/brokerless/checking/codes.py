@@ -76,6 +76,7 @@ _CUT_HERE = (
 )
 _ENDS_HERE = "A consumer stops at this offset with an error. A read returns the rows before it, and raises an error."
 _WRITTEN_SO = "a producer or a tool wrote the batch in this form: find the producer by its id"
+_REPAIR_HEADER = "no checksum covers the magic: if the rest of the batch is right, `brokerless repair` writes it again"
 _REBUILD = "`brokerless repair` rebuilds the file; a broker rebuilds it when it starts, if you remove the file first"
 _SLOW = "Reads check each entry against the log, so they take longer."
 
@@ -170,6 +171,17 @@ CODES: dict[str, Code] = {
         loses_records=True,
         is_cured=True,
     ),
+    "batch-magic": Code(
+        "error",
+        "a batch has a magic that no Kafka release writes",
+        "It loads a log with a magic above 2 as if it were 2, and truncates it at a negative magic after an unclean "
+        "shutdown. It serves the batch, but followers refuse it.",
+        _ENDS_HERE,
+        f"{_REPAIR_HEADER}. {_REPLICA}. {_SKIP}",
+        subject="batch",
+        loses_records=True,
+        is_cured=True,
+    ),
     "batch-unsupported": Code(
         "warning",
         "a batch has a form that brokerless does not read",
@@ -177,6 +189,7 @@ CODES: dict[str, Code] = {
         "A consumer gets the batch. A read by brokerless raises an error there.",
         "use a newer brokerless, or read the batch with Kafka",
         loses_records=True,
+        level="deep",
     ),
     "batch-timestamp": Code(
         "warning",

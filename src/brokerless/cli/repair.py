@@ -74,7 +74,7 @@ def repair(
 
     \b
       lost       no source has it
-      recovered  another replica had it
+      recovered  another replica had it, or only its batch's magic or length was wrong
       suspect    kept by --keep-suspect although the checksum is wrong
 
     It also lists doubts, and the steps: which files of a partition are written or rebuilt, and why. The bytes that are

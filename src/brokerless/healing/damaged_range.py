@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
 
 State = Literal["lost", "recovered", "suspect"]
-"""The state of a range in the result: lost; taken from another replica; or kept although its checksum is wrong."""
+"""The state of a range in the result.
+
+- lost: no source has it.
+- recovered: it is taken from another replica, or kept with its header mended.
+- suspect: it is kept, although its checksum is wrong.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +28,15 @@ class DamagedRange:
     Attributes:
         topic: the topic.
         partition: the partition.
-        state: "lost", "recovered" (taken from another replica) or "suspect" (kept, although its checksum is wrong).
+        state: "lost", "recovered" (taken from another replica, or kept with its header mended) or "suspect" (kept,
+            although its checksum is wrong).
         start_offset: the first offset.
         end_offset: the offset after the last one; None if the range extends to the end of the log, which is not known.
         code: the code of the finding: see `brokerless finding CODE`.
         message: the fault, with the stored and the computed value.
         path: the damaged file.
         position: the byte position of the damage; None if the file lacks the records.
-        source: for a recovered range, the replica that holds its batches.
+        source: for a recovered range, the file that holds its batches.
     """
 
     topic: str | None

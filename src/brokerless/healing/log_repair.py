@@ -22,7 +22,7 @@ from brokerless.healing.damaged_range import DamagedRange
 from brokerless.healing.leader_epochs import with_epochs
 from brokerless.healing.pieces import Gaps, divided, is_damage, piece_batches, sound_pieces, without_overlaps
 from brokerless.healing.replica_fill import OtherReplica
-from brokerless.healing.suspect_batches import with_suspects
+from brokerless.healing.suspect_batches import with_mended, with_suspects
 from brokerless.io import storage
 from brokerless.layout import checkpoints, file_names, lost_offsets
 from brokerless.log.log import Log
@@ -239,6 +239,7 @@ def salvage(
         pieces, is_epochs_file_right = epochs.pieces, epochs.by_file
         ranges += [_not_believed(log, piece) for piece in epochs.dropped]
         ranges.sort(key=lambda one: one.start_offset)
+    pieces, ranges = with_mended(pieces, ranges, findings)
     # No marker is written at the end of the log, even if the end is known.
     last = pieces[-1].next_offset if pieces else 0
     open_ended = [replace(one, end_offset=None) if one.start_offset >= last else one for one in ranges]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
 
-_MAGIC_AT = 16
 # The largest batch that the encoder builds.
 _MAX_BATCH = (1 << 31) - 1
 
@@ -39,8 +38,9 @@ class Piece(NamedTuple):
         patches: new bytes, each with the position in the file of the bytes that they replace. Patches outside the piece
             are for other pieces.
         content: the bytes themselves, if they differ from those in the file.
-        verb: "keep"; "fill" (from another replica); "reseal" (with a new checksum); "trim" (rebuilt without records
-            that another batch has); or "mark" (a new marker in the place of a lost ABORT marker).
+        verb: "keep"; "fill" (from another replica); "mend" (with another magic and length in the header); "reseal"
+            (with a new checksum); "trim" (rebuilt without records that another batch has); or "mark" (a new marker in
+            the place of a lost ABORT marker).
     """
 
     path: str
@@ -99,10 +99,6 @@ class Gaps:
 
 def is_damage(finding: Finding) -> bool:
     """Return whether the bytes at a finding's position are not a sound batch."""
-    if finding.code == "batch-unsupported" and finding.position is not None:
-        # No Kafka release has written another magic, and a broker's recovery cuts the log there.
-        with storage.File(finding.path) as file:
-            return file.read(finding.position + _MAGIC_AT, 1) not in (b"\0", b"\1", b"\2")
     return finding.kind.subject == "batch"
 
 

@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from typing import TYPE_CHECKING, Self
 
 from brokerless.io import interrupts, remote
 from brokerless.io.remote import is_remote
+
+if sys.platform == "darwin":
+    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -117,7 +121,7 @@ class Output:
 
     def sync(self) -> None:
         """Sync the content to disk. To make the name of a new file durable, call `sync_directory`."""
-        os.fsync(self._descriptor)
+        _sync(self._descriptor)
 
     def _begin_sync(self, end: int, length: int) -> None:
         self._waiting += length
@@ -242,9 +246,18 @@ def sync_directory(path: str) -> None:
     if os.name != "nt":
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            _sync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _sync(descriptor: int) -> None:
+    if sys.platform == "darwin":
+        # There, fsync leaves the content in the cache of the disk. Java, too, asks for the full sync first.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
 
 
 @interrupts.deferred()

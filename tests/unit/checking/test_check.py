@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import struct
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -249,8 +251,8 @@ def test_a_repair_cures_what_its_code_says(data, code, tmp_path):
         left = {found.code for found in bl.repair(data, output=tmp_path / "repaired").left}
     if CODES[code].is_cured:
         assert left == set()
-    # A magic that no release has written is damage; a directory of no partition is not copied; notes are not left.
-    elif left is not None and code not in ("batch-unsupported", "name-unknown") and CODES[code].severity != "note":
+    # A directory of no partition is not copied; notes are not left.
+    elif left is not None and code != "name-unknown" and CODES[code].severity != "note":
         assert code in left
 
 
@@ -464,3 +466,21 @@ def test_what_is_no_file_does_not_hide_other_findings(data, tmp_path, name, make
     for use in (bl.repair, bl.rescue):
         with contextlib.suppress(bl.errors.BrokerlessError):
             use(data, output=tmp_path / use.__name__)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_found"),
+    [
+        *((partial(damage.flip_bit, position=position), True) for position in (70, 150, 400)),
+        (partial(damage.cut, length=200), False),
+        (partial(damage.cut, length=0), False),
+    ],
+)
+def test_damage_in_the_snapshot_that_formatting_wrote_keeps_a_broker_from_starting(tmp_path, change, is_found):
+    """A broker reads it at each start while it has no newer one, although the metadata log has its records."""
+    data = tmp_path / "data"
+    shutil.copytree(Path(__file__).parents[3] / "examples/incident", data)
+    snapshot = data / f"__cluster_metadata-0/{0:020}-{0:010}.checkpoint"
+    change(snapshot)
+    found = [(one.code, one.path) for one in bl.check(data) if one.kind.stops_broker]
+    assert found == [("metadata-damaged", str(snapshot))] * is_found

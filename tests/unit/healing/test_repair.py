@@ -101,6 +101,28 @@ def test_garbage_before_a_batch_at_a_gap_of_an_earlier_repair_loses_no_offset(da
     assert offsets(tmp_path / "to") == [at for at in range(40) if at not in range(13, 16)]
 
 
+@pytest.mark.parametrize("batch_number", [0, 5, 19, 20])
+@pytest.mark.parametrize("at", [8, 9, 10, 11, 16])
+@pytest.mark.parametrize("bit", range(8))
+def test_a_batch_whose_magic_or_length_is_wrong_is_kept(data, tmp_path, batch_number, at, bit):
+    """No checksum covers these bytes."""
+    before = content(data)
+    path = first(data) if batch_number < 20 else last(data)
+    damage.flip_bit(path, SIZE * (batch_number % 20) + at, bit=bit)
+    assert "error" in {one.severity for one in bl.check(data, level="deep")}
+    repaired = bl.repair(data, tmp_path / "to")
+    assert ranges(repaired) == [("recovered", batch_number, batch_number + 1)]
+    assert content(tmp_path / "to")[str(path.relative_to(data))] == before[str(path.relative_to(data))]
+    assert found(tmp_path / "to", level="deep") == []
+    assert "mend offset" in "".join(map(str, repaired.repaired["t-0"]))
+
+
+def test_a_batch_with_a_wrong_magic_and_other_damage_is_lost(data, tmp_path):
+    for at in (16, 100):
+        damage.flip_bit(first(data), SIZE * 5 + at)
+    assert ranges(bl.repair(data, tmp_path / "to")) == [("lost", 5, 6)]
+
+
 @pytest.mark.parametrize("how", ["copy", "in place", "dry run", "topic"])
 @pytest.mark.parametrize("is_readable", [True, False])
 def test_groups_that_committed_beyond_the_new_end_are_named(data, tmp_path, how, is_readable):
@@ -691,6 +713,7 @@ LEFT = {
     *("batch-timestamp", "record-order", "transaction-hanging", "quorum-damaged", "metadata-damaged"),
     *("ids-missing", "ids-damaged", "topic-id-differs", "partition-stray", "stray", "sequence-gap"),
     *("partition-twice", "file-unpadded", "state-record", "transaction-overdue", "timestamp-unlikely"),
+    "batch-unsupported",
 }
 
 

@@ -848,6 +848,8 @@ def test_the_epoch_of_a_log_is_that_of_its_last_sound_batch_also_behind_damage(d
         appended(disks[1], leader_epoch=7)
     path = disks[1] / "orders-0/00000000000000000000.log"
     damage.overwrite(path, SIZE * 10 + 8, b"\x7f\xff")
+    # With the right length alone, the batch would be sound.
+    damage.flip_bit(path, SIZE * 11 - 5)
     for _ in range(5):
         appended(disks[0])
     rescued = bl.rescue(*disks, output=tmp_path / "new")

@@ -63,6 +63,7 @@ pub fn cut_short_in_words(size: u64, (offset, position): (i64, i32)) -> String {
 /// Returns the name of the defect for an error in a segment.
 pub(crate) fn code(error: &Error) -> &'static str {
     match (error.kind, error.fault) {
+        (ErrorKind::Unsupported, Fault::Framing) => "batch-magic",
         (ErrorKind::Unsupported, _) => "batch-unsupported",
         (_, Fault::Framing) => "batch-framing",
         (_, Fault::Cut) => "batch-cut",
