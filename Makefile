@@ -110,12 +110,12 @@ sanitize:  ## the tests of the core and of its part in the JVM under the address
 UNSANITIZED_C = CFLAGS=-fno-sanitize=all
 NATIVE = $$(rustc -vV | sed -n 's/^host: //p')
 
-wheels: setup  ## dist/: the source distribution and, from it, the wheel of this platform, tested as a user installs it; PYTHONS="python3.13 ..." to test it on them too, SDIST=FILE to take a source distribution that exists
-	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py $(if $(SDIST),--sdist "$(SDIST)")
+wheels: .venv-wheels/.installed  ## dist/: the source distribution and, from it, the wheel of this platform, tested as a user installs it; PYTHONS="python3.13 ..." to test it on them too, SDIST=FILE to take a source distribution that exists
+	.venv-wheels/bin/python tools/wheels.py $(if $(SDIST),--sdist "$(SDIST)")
 	$(STEP) installed tools/installed dist/*.whl $(or $(PYTHONS),$(PYTHON))
 
-sdist: setup  ## dist/: the source distribution alone
-	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py --sdist-only
+sdist: .venv-wheels/.installed  ## dist/: the source distribution alone
+	.venv-wheels/bin/python tools/wheels.py --sdist-only
 
 test-installed: setup  ## what pip builds from the source distribution, as a user installs it
 	rm -rf build/sdist && .venv/bin/maturin sdist --out build/sdist
@@ -134,9 +134,15 @@ site: .venv-docs/.installed  ## build/site.bundle: the branch gh-pages with the 
 	$(PYTHON) -m venv .venv-docs && .venv-docs/bin/pip install --upgrade pip
 	.venv-docs/bin/pip install --group docs && touch $@
 
+# What builds published files is what was reviewed, byte for byte.
+.venv-wheels/.installed: tools/requirements/wheels.txt tools/requirements/spark.txt | prerequisites
+	$(PYTHON) -m venv --clear .venv-wheels
+	PIP_CONSTRAINT= .venv-wheels/bin/pip install --require-hashes --only-binary :all: --requirement tools/requirements/wheels.txt
+	PIP_CONSTRAINT= .venv-wheels/bin/pip install --require-hashes --no-build-isolation --requirement tools/requirements/spark.txt && touch $@
+
 # The jar's native library for the platform of this machine, for the wheels of all platforms.
-build/libraries: setup
-	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py --library-only --libraries $@ $(if $(SDIST),--sdist "$(SDIST)")
+build/libraries: .venv-wheels/.installed
+	.venv-wheels/bin/python tools/wheels.py --library-only --libraries $@ $(if $(SDIST),--sdist "$(SDIST)")
 
 reliability: CHECKS ?= test promises hunt
 reliability: setup  ## docs/reliability.md: what the tests try, how often, and how often it holds; CHECKS="test promises hunt" or others
