@@ -4,6 +4,7 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -191,6 +192,24 @@ STEPS = {
     "the notes": ("notes", ()),
     "the index": ("git", ("add",)),
 }
+
+
+def test_each_title_of_the_changelog_has_a_target_which_the_notes_leave_out(checkout, prepared):
+    prepared.link("1.1.0")
+    git(checkout, "commit", "--quiet", "--all", "--message", "Link")
+    prepared.prepare("1.2.0")
+    text = (checkout / "CHANGELOG.md").read_text()
+    page = "https://github.com/brokerless/brokerless/releases/tag"
+    assert text.endswith(f"- Old.\n\n[1.2.0]: {page}/v1.2.0\n[1.1.0]: {page}/v1.1.0\n")
+    assert prepared.notes("1.2.0") == "- A new verb."
+    assert prepared.notes("1.1.0") == "- Old."
+    prepared.link("1.2.0")
+    assert (checkout / "CHANGELOG.md").read_text() == text
+
+
+def test_the_changelog_of_this_clone_has_a_target_for_each_title():
+    text = Path(TOOL).parents[1].joinpath("CHANGELOG.md").read_text()
+    assert re.findall(r"(?m)^## \[(.+?)\]", text) == re.findall(r"(?m)^\[(.+?)\]: https://", text)
 
 
 @pytest.mark.parametrize("error", [SystemExit, OSError, KeyboardInterrupt])
