@@ -96,10 +96,10 @@ bench: setup .venv/.tools build/.conformance  ## against what users would otherw
 
 fuzz: setup .venv/.tools  ## hostile bytes, guided by coverage: each target for FUZZ_SECONDS (600); FUZZ="decode zstd inputs" or some of them; SANITIZER=address with nightly Rust
 	@tools/prerequisites fuzz
-	for target in $(or $(FUZZ),inputs $(notdir $(basename $(wildcard rust/fuzz/fuzz_targets/*.rs)))); do if [ $$target = inputs ]; then $(INPUTS); else mkdir -p rust/fuzz/corpus/$$target && $(UNSANITIZED_C) cargo +$(if $(SANITIZER),nightly,stable) fuzz run --fuzz-dir rust/fuzz --sanitizer $(or $(SANITIZER),none) $$target rust/fuzz/corpus/$$target rust/fuzz/seeds/* -- -max_total_time=$(or $(FUZZ_SECONDS),600) -max_len=65536; fi || exit 1; done
+	for target in $(or $(FUZZ),inputs $(notdir $(basename $(wildcard rust/fuzz/fuzz_targets/*.rs)))); do if [ $$target = inputs ]; then $(INPUTS); else mkdir -p rust/fuzz/corpus/$$target && $(UNSANITIZED_C) cargo $(if $(SANITIZER),+nightly) fuzz run --fuzz-dir rust/fuzz --sanitizer $(or $(SANITIZER),none) $$target rust/fuzz/corpus/$$target rust/fuzz/seeds/* -- -max_total_time=$(or $(FUZZ_SECONDS),600) -max_len=65536; fi || exit 1; done
 
 # What `produce` and `Producer.send` take; they are Python's and pyarrow's too, which nothing guides through.
-INPUTS = directory=$$(mktemp -d) && .venv/bin/python tests/support/hostile_inputs.py $$directory --seed $$(date +%s) --seconds $(or $(FUZZ_SECONDS),600) || { echo "the input is $$directory/input" >&2; false; }
+INPUTS = mkdir -p rust/fuzz/artifacts && directory=$$(mktemp -d rust/fuzz/artifacts/inputs-XXXXXX) && .venv/bin/python tests/support/hostile_inputs.py $$directory --seed $$(date +%s) --seconds $(or $(FUZZ_SECONDS),600) && rm -rf $$directory || { echo "the input is $$directory/input" >&2; false; }
 
 sanitize:  ## the tests of the core and of its part in the JVM under the address sanitizer, and the core's unsafe part under Miri; needs nightly Rust
 	@tools/prerequisites nightly
@@ -110,12 +110,12 @@ sanitize:  ## the tests of the core and of its part in the JVM under the address
 UNSANITIZED_C = CFLAGS=-fno-sanitize=all
 NATIVE = $$(rustc -vV | sed -n 's/^host: //p')
 
-wheels: setup  ## dist/: the source distribution and, from it, the wheel of this platform, tested as a user installs it; PYTHONS="python3.13 ..." to test it on them too, SDIST=FILE to take a source distribution that exists
-	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py $(if $(SDIST),--sdist "$(SDIST)")
+wheels: .venv-wheels/.installed  ## dist/: the source distribution and, from it, the wheel of this platform, tested as a user installs it; PYTHONS="python3.13 ..." to test it on them too, SDIST=FILE to take a source distribution that exists
+	.venv-wheels/bin/python tools/wheels.py $(if $(SDIST),--sdist "$(SDIST)")
 	$(STEP) installed tools/installed dist/*.whl $(or $(PYTHONS),$(PYTHON))
 
-sdist: setup  ## dist/: the source distribution alone
-	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py --sdist-only
+sdist: .venv-wheels/.installed  ## dist/: the source distribution alone
+	.venv-wheels/bin/python tools/wheels.py --sdist-only
 
 test-installed: setup  ## what pip builds from the source distribution, as a user installs it
 	rm -rf build/sdist && .venv/bin/maturin sdist --out build/sdist
@@ -125,17 +125,24 @@ test-installed: setup  ## what pip builds from the source distribution, as a use
 docs: .venv-docs/.installed  ## site/: these documents, with search, a page for each verb and each class, and llms.txt
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --config-file tools/site/mkdocs.yml
 
-site: .venv-docs/.installed  ## publishes the documents of VERSION beside those of earlier versions, on the branch gh-pages
-	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/.venv-docs/bin:$$PATH" mike deploy --config-file tools/site/mkdocs.yml --push --update-aliases "$(VERSION)" latest
-	.venv-docs/bin/mike set-default --config-file tools/site/mkdocs.yml --push latest
+site: .venv-docs/.installed  ## build/site.bundle: the branch gh-pages with the documents of VERSION beside those of earlier versions; nothing is pushed
+	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/.venv-docs/bin:$$PATH" mike deploy --config-file tools/site/mkdocs.yml --update-aliases "$(VERSION)" latest
+	.venv-docs/bin/mike set-default --config-file tools/site/mkdocs.yml latest
+	mkdir -p build && git bundle create --quiet build/site.bundle gh-pages
 
 .venv-docs/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-docs && .venv-docs/bin/pip install --upgrade pip
 	.venv-docs/bin/pip install --group docs && touch $@
 
+# What builds published files is what was reviewed, byte for byte.
+.venv-wheels/.installed: tools/requirements/wheels.txt tools/requirements/spark.txt | prerequisites
+	$(PYTHON) -m venv --clear .venv-wheels
+	PIP_CONSTRAINT= .venv-wheels/bin/pip install --require-hashes --only-binary :all: --requirement tools/requirements/wheels.txt
+	PIP_CONSTRAINT= .venv-wheels/bin/pip install --require-hashes --no-build-isolation --requirement tools/requirements/spark.txt && touch $@
+
 # The jar's native library for the platform of this machine, for the wheels of all platforms.
-build/libraries: setup
-	.venv/bin/pip install --group wheels && .venv/bin/python tools/wheels.py --library-only --libraries $@ $(if $(SDIST),--sdist "$(SDIST)")
+build/libraries: .venv-wheels/.installed
+	.venv-wheels/bin/python tools/wheels.py --library-only --libraries $@ $(if $(SDIST),--sdist "$(SDIST)")
 
 reliability: CHECKS ?= test promises hunt
 reliability: setup  ## docs/reliability.md: what the tests try, how often, and how often it holds; CHECKS="test promises hunt" or others

@@ -202,16 +202,27 @@ def _told(error: Exception) -> int:
     # If stderr is unwritable, the exit code still reports the error.
     with suppress(OSError):
         if isinstance(error, click.ClickException):
-            # The help is our own text, of several lines: without arguments, click passes it as an error.
-            # Before click 8.2, there was no such error.
-            if not isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
-                vars(error).update(message=printable(error.message))
-            error.show()
+            _show(error)
         else:
             terminal.say(f"brokerless: {_in_words(error)}", err=True)
         for note in getattr(error, "__notes__", ()):
             terminal.say(f"note: {note}", err=True)
     return DAMAGE if isinstance(error, CorruptRecordError | UnsupportedFormatError) else FAILURE
+
+
+def _show(error: click.ClickException) -> None:
+    """Print an error of click as all others are printed, after the usage of the verb."""
+    # Without arguments, click passes the help as an error. Before click 8.2, there was no such error.
+    if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+        error.show()
+        return
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        click.echo(f"{context.get_usage()}\nTry `{context.command_path} --help` for help.\n", err=True)
+    # The message may be foreign text; the lines that click adds to it, such as a list of choices, are ours.
+    vars(error).update(message=printable(error.message))
+    for line in f"brokerless: {error.format_message()}".splitlines():
+        terminal.say(line, err=True)
 
 
 def _in_words(error: Exception) -> str:

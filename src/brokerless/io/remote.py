@@ -204,9 +204,9 @@ def _store(scheme: str) -> Any:  # noqa: ANN401 - fsspec has no types
     try:
         import fsspec  # noqa: PLC0415 - not needed for local files
     except ImportError as error:
-        raise ValueError(f"cannot read {scheme}:// without fsspec: install brokerless[{extra}]") from error
+        raise ValueError(f"cannot read {scheme}:// without fsspec: pip install 'brokerless[{extra}]'") from error
     try:
         return fsspec.filesystem(scheme)
     except (ImportError, ValueError) as error:
-        install = "; install brokerless[s3]" if isinstance(error, ImportError) and extra == "s3" else ""
+        install = ": pip install 'brokerless[s3]'" if isinstance(error, ImportError) and extra == "s3" else ""
         raise ValueError(f"cannot read {scheme}://: {error}{install}") from error

@@ -77,6 +77,31 @@ def test_could_not_run(arguments, message, golden, run):
     assert "Traceback" not in result.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "usage", "message"),
+    [
+        (["raed"], "brokerless [OPTIONS] COMMAND", "No such command 'raed'."),
+        (["read", "{}", "--nonsense"], "brokerless read [OPTIONS]", "No such option"),
+        (["read", "{}", "--limit", "x"], "brokerless read [OPTIONS]", "Invalid value for '--limit'"),
+        (["truncate", "{}", "--output", "new"], None, "--timestamp or --offset is needed"),
+        (["read", "{}", "--topic", "codec-zsdt"], None, "unknown topic 'codec-zsdt'"),
+        (["raed\nbrokerless: fine"], "brokerless [OPTIONS] COMMAND", r"No such command"),
+    ],
+)
+def test_each_error_is_a_line_that_begins_with_the_name_of_the_program(arguments, usage, message, golden, run):
+    """A script that looks for errors in a log finds those of usage too, and no foreign text makes such a line."""
+    result = run(*(argument.replace("{}", str(golden / "logs/kafka-4.1")) for argument in arguments))
+    assert result.code == 2
+    lines = result.err.splitlines()
+    (error,) = [line for line in lines if line.startswith("brokerless: ")]
+    assert error.startswith(f"brokerless: {message}")
+    assert not [line for line in lines if line.startswith("Error")]
+    if usage:
+        assert lines[0].startswith(f"Usage: {usage}")
+        assert lines[1].startswith("Try `brokerless ")
+        assert lines.index(error) == 3
+
+
 _TOO_LARGE = "9" * 23
 
 
@@ -320,7 +345,7 @@ def test_what_goes_to_a_store_is_written_locally_first(golden, run, arguments):
 def test_an_option_that_was_renamed_names_the_new_one(golden, run, arguments, answer):
     result = run(*[one.format(golden / "logs/kafka-4.1") for one in arguments])
     assert result.code == 2
-    assert f"Error: {answer}\n" in result.err
+    assert f"\nbrokerless: {answer}\n" in result.err
 
 
 def test_a_directory_that_cannot_be_written_says_that_nothing_was_changed(tmp_path, run, copied):

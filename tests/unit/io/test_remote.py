@@ -238,5 +238,5 @@ def test_a_partition_is_looked_at_anew_with_its_checkpoints(stored, store, monke
 def test_what_a_store_needs_is_named(missing, url, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
     remote._store.cache_clear()
-    with pytest.raises(ValueError, match=rf"cannot read {url[:2]}://.* install brokerless\[{extra}\]$"):
+    with pytest.raises(ValueError, match=rf"cannot read {url[:2]}://.* pip install 'brokerless\[{extra}\]'$"):
         bl.LogDirs(url)

@@ -4,6 +4,7 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,7 @@ def release(tmp_path, monkeypatch):
     ):
         (tmp_path / file).write_text(text)
         monkeypatch.setattr(module, name, tmp_path / file)
+    monkeypatch.setattr(module, "check_reliability", lambda: None)
     return module
 
 
@@ -85,6 +87,36 @@ def state(root):
     return git(root, "rev-parse", "HEAD"), git(root, "write-tree"), git(root, "status", "--porcelain"), files
 
 
+PAGE = """# Reliability
+
+This page shows what the tests of brokerless 1.1.0 tried, and how often, in one run of
+`make reliability CHECKS="test"` on the commit {commit}.
+It ended on 2026-01-02. *Held* counts the cases in tests that did not fail: a failure shows as fewer held than tried.
+
+| what | tried | held | command |
+| --- | ---: | ---: | --- |
+| [Damaged logs](#damaged-logs) | 1,347 | {held} | `make test-python` |
+
+| case | tried | held |
+| --- | ---: | ---: |
+| one log, with each verb | 47 | {kind_held} |
+
+| folder | passed | failed | skipped |
+| --- | ---: | ---: | ---: |
+| `tests/unit` | 7,129 | {failed} | 12 |
+"""
+FAILED_TEST = "\nThese tests failed:\n\n- `tests/unit/test_a.py::test_b[0]`\n"
+
+
+def reliable(root, *, end="", **values):
+    """Commit the page of a run of tests on the commit that is checked out."""
+    values = {"commit": git(root, "rev-parse", "--short=10", "HEAD").strip(), "held": "1,347"} | values
+    (root / "docs").mkdir(exist_ok=True)
+    (root / "docs/reliability.md").write_text(PAGE.format(**{"kind_held": "47", "failed": "0"} | values) + end)
+    git(root, "add", "docs")
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "Test")
+
+
 @pytest.fixture
 def checkout(tmp_path):
     root = tmp_path / "checkout"
@@ -100,6 +132,7 @@ def checkout(tmp_path):
         git(root, "config", *setting.split("="))
     git(root, "add", "--all")
     git(root, "commit", "--quiet", "--message", "Begin")
+    reliable(root)
     return root
 
 
@@ -161,6 +194,24 @@ STEPS = {
 }
 
 
+def test_each_title_of_the_changelog_has_a_target_which_the_notes_leave_out(checkout, prepared):
+    prepared.link("1.1.0")
+    git(checkout, "commit", "--quiet", "--all", "--message", "Link")
+    prepared.prepare("1.2.0")
+    text = (checkout / "CHANGELOG.md").read_text()
+    page = "https://github.com/brokerless/brokerless/releases/tag"
+    assert text.endswith(f"- Old.\n\n[1.2.0]: {page}/v1.2.0\n[1.1.0]: {page}/v1.1.0\n")
+    assert prepared.notes("1.2.0") == "- A new verb."
+    assert prepared.notes("1.1.0") == "- Old."
+    prepared.link("1.2.0")
+    assert (checkout / "CHANGELOG.md").read_text() == text
+
+
+def test_the_changelog_of_this_clone_has_a_target_for_each_title():
+    text = Path(TOOL).parents[1].joinpath("CHANGELOG.md").read_text()
+    assert re.findall(r"(?m)^## \[(.+?)\]", text) == re.findall(r"(?m)^\[(.+?)\]: https://", text)
+
+
 @pytest.mark.parametrize("error", [SystemExit, OSError, KeyboardInterrupt])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_preparation_that_fails_changes_nothing(checkout, prepared, monkeypatch, step, error):
@@ -193,6 +244,62 @@ def test_a_version_that_cannot_be_is_refused(checkout, prepared, version, messag
     with pytest.raises(SystemExit, match=message):
         prepared.prepare(version)
     assert state(checkout) == before
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ({"end": FAILED_TEST}, r"lists failed tests: tests/unit/test_a\.py::test_b\[0\]\. .*make reliability"),
+        ({"held": "1,327"}, r"shows failures: .*Damaged logs.* 1,347 1,327"),
+        ({"kind_held": "46"}, "shows failures: one log, with each verb 47 46"),
+        ({"failed": "1"}, "shows failures: `tests/unit` 7,129 1 12"),
+        ({"commit": "main"}, "names no commit"),
+        ({"commit": "0123456789"}, "the commit 0123456789, which this clone lacks: run `git fetch`"),
+    ],
+)
+def test_a_release_whose_tests_failed_is_refused(checkout, prepared, page, message):
+    reliable(checkout, **page)
+    before = state(checkout)
+    with pytest.raises(SystemExit, match=message):
+        prepared.prepare("1.2.0")
+    assert state(checkout) == before
+
+
+@pytest.mark.parametrize("name", ["src/brokerless/a.py", "rust/core/src/a.rs", "java/A.java"])
+def test_a_release_of_code_that_was_not_tested_is_refused(checkout, prepared, name):
+    write(checkout, name)
+    with pytest.raises(SystemExit, match=f"the code has changed since: {name}. Run `make reliability`"):
+        prepared.prepare("1.2.0")
+    reliable(checkout)
+    prepared.prepare("1.2.0")
+    prepared.check_tag("v1.2.0")
+    write(checkout, name, "after the preparation")
+    with pytest.raises(SystemExit, match=f"the code has changed since: {name}"):
+        prepared.check_tag("v1.2.0")
+
+
+def test_a_change_of_what_users_do_not_run_needs_no_new_page(checkout, prepared):
+    for name in ("docs/guide.md", "tests/test_a.py", "rust/fuzz/seeds/a", "rust/core/tests/a.rs"):
+        write(checkout, name)
+    prepared.prepare("1.2.0")
+    prepared.check_tag("v1.2.0")
+
+
+def write(root, name, text="new"):
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+    git(root, "add", name)
+    git(root, "commit", "--quiet", "--message", "Change")
+
+
+def test_the_page_of_this_clone_can_be_read():
+    """What tools/reliability writes is what tools/release reads: the commit, and the numbers."""
+    module = load(TOOL)
+    page = module.RELIABILITY.read_text()
+    assert module.COMMIT.search(page)
+    rows = [row for row in map(module.cells, page.splitlines()) if row]
+    assert ["what", "tried", "held", "command"] in rows
+    assert {len(row) for row in rows} == {3, 4}
 
 
 @pytest.mark.slow

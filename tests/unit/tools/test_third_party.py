@@ -65,7 +65,9 @@ def test_it_identifies_each_component_and_what_each_needs(bill):
     components = {one["bom-ref"]: one for one in document["components"]}
     assert len(components) == len(document["components"]) > 30
     ours = {name for name, one in components.items() if one["name"].startswith("brokerless-")}
-    for name in set(components) - ours:
+    crates = {name for name in components if name.startswith("pkg:cargo/")}
+    assert {components[name]["name"] for name in set(components) - ours - crates} <= {*C_LIBRARIES, "rust-std"}
+    for name in crates:
         # A crate of crates.io: a scanner finds it by its purl, and its archive by its checksum.
         assert components[name]["purl"] == name
         assert components[name]["licenses"]
@@ -77,6 +79,37 @@ def test_it_identifies_each_component_and_what_each_needs(bill):
     needs = {one["ref"]: set(one["dependsOn"]) for one in document["dependencies"]}
     assert set(needs) == {root["bom-ref"], *components}
     assert set().union(*needs.values()) == set(components)
+
+
+C_LIBRARIES = {"zstd", "lz4", "libdeflate", "boringssl"}
+
+
+def test_c_libraries_have_the_names_that_scanners_know(bill):
+    """A scanner knows a hole in zstd, and not that the crate zstd-sys contains it."""
+    document = json.loads(bill)
+    by_name = {one["name"]: one for one in document["components"]}
+    needs = {one["ref"]: one["dependsOn"] for one in document["dependencies"]}
+    for crate in ("zstd-sys", "lz4-sys", "libdeflate-sys"):
+        library = by_name[crate.removesuffix("-sys")]
+        assert re.fullmatch(r"\d+(\.\d+)+", library["version"])
+        assert library["purl"].endswith(f"@v{library['version']}")
+        assert library["bom-ref"] in needs[by_name[crate]["bom-ref"]]
+        # Some crates name the version of their C library.
+        assert by_name[crate]["version"].partition("+")[2].endswith(library["version"]) or crate == "libdeflate-sys"
+    assert by_name["zstd"]["cpe"] == f"cpe:2.3:a:facebook:zstandard:{by_name['zstd']['version']}:*:*:*:*:*:*:*"
+    assert by_name["lz4"]["cpe"] == f"cpe:2.3:a:lz4_project:lz4:{by_name['lz4']['version']}:*:*:*:*:*:*:*"
+    assert ("boringssl" in by_name) == ("ring" in by_name)
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", by_name["rust-std"]["version"])
+
+
+def test_a_crate_with_an_unknown_c_library_is_refused(third_party):
+    package = {"name": "openssl-sys", "version": "1.0.0", "links": "openssl", "manifest_path": "Cargo.toml"}
+    with pytest.raises(SystemExit, match="openssl-sys links openssl: add it to BUNDLED"):
+        third_party.bundled(package)
+
+
+def test_the_licences_name_the_standard_library():
+    assert "Rust's standard library" in (ROOT / "THIRD-PARTY-LICENSES").read_text()
 
 
 def test_what_only_builds_is_not_in_scope(bill):
