@@ -8,13 +8,13 @@ from typing import Any
 import griffe
 
 _PATHS = {
-    "SAMPLE": "the directory of a partition, such as `examples/data/headers-0`",
-    "SAMPLE_DIR": "a log directory, such as `examples/data`",
-    "CLUSTER_DIR": "a log directory of a cluster, such as `examples/incident`",
-    "NEW": "a directory that does not exist yet",
-    "NEW_DIR": "a directory that does not exist yet",
+    "SAMPLE": "examples/data/headers-0",
+    "SAMPLE_DIR": "examples/data",
+    "CLUSTER_DIR": "examples/incident",
+    "NEW": "new",
+    "NEW_DIR": "new-data",
 }
-"""What the names of `tests/unit/documents/test_doctests.py` stand for. Each public name has a page of its own."""
+"""What a reader types in a clone for the names of `tests/unit/documents/test_doctests.py`."""
 _EXAMPLE = re.compile(r"(?m)^( *)>>> .*\n?(?:^\1(?!$).*\n?)*")
 
 
@@ -29,7 +29,8 @@ class Doctests(griffe.Extension):
 
 def _fenced(match: re.Match[str]) -> str:
     indent = match[1]
-    used = [name for name in _PATHS if re.search(rf"\b{name}\b", match[0])]
-    meanings = " and ".join(f"`{name}` is {_PATHS[name]}" for name in used)
-    note = f"\n{indent}Here {meanings}.\n" if used else ""
-    return f"{indent}```pycon\n{match[0].rstrip()}\n{indent}```\n{note}"
+    named = "|".join(_PATHS)
+    example = re.sub(rf"\{{({named})\}}", lambda found: _PATHS[found[1]], match[0].rstrip())
+    example = re.sub(r'\bf("[^"{}]*")', r"\1", example)
+    example = re.sub(rf"\b({named})\b", lambda found: f'"{_PATHS[found[1]]}"', example)
+    return f"{indent}```pycon\n{example}\n{indent}```\n"

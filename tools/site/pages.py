@@ -9,6 +9,7 @@ import html
 import os
 import posixpath
 import re
+import tomllib
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 VERBS = "command-line.md"
 NAMES = "reference.md"
+CHECKING = {"check", "finding", "repair", "rescue", "recover", "report", "spark"}
+"""The verbs that print findings."""
 SINGLE = {"changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 """Pages that are files of the project's root."""
 LISTED = {
@@ -53,6 +56,8 @@ DOCSTRING = re.compile(r"(?m)^::: (brokerless\.\S+)(?:\n(?: +.*)?)*")
 """The place of a docstring in a page, with its options."""
 SHORT = 50
 """The fewest characters of a summary, if the page has as many."""
+LONG = 22
+"""The most characters of a name that a table of the site does not break, if the window is wide."""
 TEXTS: dict[str, str] = {}
 """The Markdown of each page, as it was built."""
 SOURCE = "https://github.com/brokerless/brokerless/blob/main"
@@ -60,10 +65,13 @@ SOURCE = "https://github.com/brokerless/brokerless/blob/main"
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the generated pages into the navigation, where it names their sources."""
+    with (ROOT / "Cargo.toml").open("rb") as file:
+        config.extra["release"] = tomllib.load(file)["workspace"]["package"]["version"]
+    config.copyright = f"{config.site_name} {config.extra['release']}"
     # mike sets it. A site of one version has no list of versions.
     if "MIKE_DOCS_VERSION" not in os.environ:
         config.extra.pop("version", None)
-    lists = {VERBS: list(verbs()), NAMES: list(names())}
+    lists: dict[str, list[object]] = {VERBS: list(verbs()), NAMES: ["reference/index.md", *groups_of_names()]}
 
     def expanded(entry: object) -> object:
         if not isinstance(entry, dict):
@@ -150,13 +158,41 @@ def summary_of(markdown: str) -> str:
 
 
 def on_page_content(output: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Break code in a table after a bar or a slash, not within a word; lead from each picture to its full size."""
+    """Mark what the style sheet breaks in its own way; lead from each picture to its full size.
+
+    Code in a table breaks after a bar or a slash, and an option never after its hyphens. Rows of a command's table do
+    not break, but other lines of its output do.
+    """
     del page, config, files
+    # The value of a field has one gap before it, and a row has several.
+    output = re.sub(r'<span class="go">(?=[^<]*\S {2,}\S[^<]* {2,}\S)', '<span class="go row">', output)
+    output = re.sub(r"(?s)<td[^>]*>.*?</td>", lambda cell: re.sub(r">[^<]+", breakable, cell[0]), output)
+    option = r"(?<![\w-])--?[a-z][\w-]*"
     broken = re.sub(
-        r"<td[^>]*>.*?</td>", lambda cell: re.sub(r"([|/])(?=\w)(?=[^<]*</code>)", r"\1<wbr>", cell[0]), output
+        r"(?s)<pre>.*?</pre>|<code>(?:[^<]|<wbr[^>]*>)*</code>",
+        lambda code: code[0] if code[0][1] == "p" else re.sub(option, r'<span class="whole">\g<0></span>', code[0]),
+        output,
     )
-    full = r'<span class="picture"><a href="\2" title="Full size">\1</a></span>'
-    return re.sub(r'(<img [^>]*src="([^"]+)"[^>]*>)', full, broken)
+
+    picture = r'(?s)<picture>(?:(?!</picture>).)*?<img [^>]*src="([^"]+)".*?</picture>|<img [^>]*src="([^"]+)"[^>]*>'
+
+    def led(found: re.Match[str]) -> str:
+        return f'<span class="picture"><a href="{found[1] or found[2]}" title="Full size">{found[0]}</a></span>'
+
+    return re.sub(picture, led, broken)
+
+
+def breakable(text: re.Match[str]) -> str:
+    """Return the text of a cell with places to break it at.
+
+    They are after signs, and within names that are too long for the page, or for a phone.
+    """
+    parts = r"(?<=\w[._])(?=[A-Za-z])|(?<=[a-z])(?=[A-Z])"
+
+    def broken(name: re.Match[str]) -> str:
+        return re.sub(parts, "<wbr>" if len(name[0]) > LONG else '<wbr class="narrow">', name[0])
+
+    return re.sub(r"(?<=[|/])(?=\w)", "<wbr>", re.sub(r"[\w.]+", broken, text[0]))
 
 
 def documented(name: str) -> str:
@@ -228,11 +264,36 @@ def verbs() -> dict[str, str]:
         for part in parts:
             verb, _, body = part.partition("\n")
             anchor = verb.replace(" ", "-")
-            pages[f"verbs/{anchor}.md"] = f"# {verb}\n{body}"
+            pages[f"verbs/{anchor}.md"] = f"# {verb}\n{body.rstrip()}\n{more_of(anchor)}"
             summary = body.strip().split("\n", 1)[0]
             index.append(f"| [`{verb}`]({VERBS}#{anchor}) | {summary} |")
         index.append("")
     return {"verbs/index.md": "\n".join(index), **pages}
+
+
+def more_of(verb: str) -> str:
+    """Return what other pages have of a verb: a session, recipes, fields and codes."""
+    recipes = (ROOT / "docs/guides/cli.md").read_text(encoding="utf-8")
+    session, links = "", []
+    for part in re.split(r"(?m)^###? ", recipes)[1:]:
+        title, _, body = part.partition("\n")
+        if re.search(rf"\(\.\./command-line\.md#{verb}(?:-[a-z-]+)?\)", body):
+            links.append(f"[{title}](guides/cli.md#{slug(title)})")
+            typed = re.findall(rf"(?ms)^```console\n\$ brokerless {verb}\b.*?^```$", body)
+            session = session or next(iter(typed), "")
+    fields = re.findall(rf"(?m)^## ({verb}(?: .*)?)$", (ROOT / "docs/json.md").read_text(encoding="utf-8"))
+    lines = [
+        f"- Recipes: {', '.join(links)}" if links else "",
+        f"- Fields of `--json`: {', '.join(f'[{name}](json.md#{slug(name)})' for name in fields)}" if fields else "",
+        "- Codes of findings: [Findings](findings.md)" if verb in CHECKING else "",
+    ]
+    shown = f"\n## Example\n\n{session}\n" if session else ""
+    return shown + "\n## More\n\n" + "".join(f"{line}\n" for line in lines if line) if any(lines) else shown
+
+
+def slug(title: str) -> str:
+    """Return the anchor of a heading."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title.lower())).strip("-")
 
 
 def names() -> dict[str, str]:
@@ -240,20 +301,35 @@ def names() -> dict[str, str]:
     index, pages = [], {}
     for line in (ROOT / "docs" / NAMES).read_text(encoding="utf-8").splitlines():
         if found := re.match(r"::: brokerless\.(\S+)", line):
-            module, _, last = found[1].rpartition(".")
-            short = found[1] if module == "spark" else last
+            short = short_name(found[1])
             path = f"reference/{short}.md"
             pages[path] = f"---\ntitle: {short}\n---\n\n{line}\n    options:\n      heading_level: 1\n"
-            index.append(f"- [`{short}`]({NAMES}#{short})")
+            docstring = package()[found[1]].docstring
+            about = re.split(r"\n\s*\n", docstring.value.strip())[0] if docstring else ""
+            about = " ".join(about.split()).replace("|", "\\|")
+            index.append(f"| [`{short}`]({NAMES}#{short}) | {about} |")
         elif line.startswith("      "):
             pages[path] += f"{line}\n"
-        elif line.strip() == "options:":
-            continue
-        elif line or not index or not index[-1].startswith("- "):
+        elif line.startswith("## "):
+            index += ["", line, "", "| name | what it is |", "| --- | --- |"]
+        elif line.strip() != "options:" and (line or not index[-1].startswith("| ")):
             index.append(line)
-        if line.startswith("#"):
-            index.append("")
-    return {"reference/index.md": "\n".join(index), **pages}
+    return {"reference/index.md": "\n".join(index) + "\n", **pages}
+
+
+def groups_of_names() -> list[object]:
+    """Return the groups of public names for the navigation."""
+    groups: dict[str, list[object]] = {}
+    for group in re.split(r"(?m)^## ", (ROOT / "docs" / NAMES).read_text(encoding="utf-8"))[1:]:
+        listed = re.findall(r"(?m)^::: brokerless\.(\S+)", group)
+        groups[group.partition("\n")[0]] = [f"reference/{short_name(name)}.md" for name in listed]
+    return [{title: paths} for title, paths in groups.items()]
+
+
+def short_name(name: str) -> str:
+    """Return a public name without the module that only we import it from."""
+    module, _, last = name.rpartition(".")
+    return name if module == "spark" else last
 
 
 def single() -> dict[str, str]:

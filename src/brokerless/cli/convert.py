@@ -57,7 +57,7 @@ def convert(target: RewriteTarget, drop: tuple[str, ...], estimate: bool, **opti
     log ends inside a joined batch can no longer replicate. So batches are joined only where the metadata log in the
     directory says that all replicas have them; --sole-replica joins them everywhere.
 
-    --drop producers without --magic makes a log that fits any cluster: no producer id in it can conflict with the
+    `--drop producers` without --magic makes a log that fits any cluster: no producer id in it can conflict with the
     cluster's own.
 
     \b

@@ -86,7 +86,7 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
     type=click.Choice(["json", "arrow", "parquet"]),
     help="Format of the output.  [default: by the extension of FILE, else json]",
 )
-@click.option("--json", "is_json", is_flag=True, help="Print JSON lines, as --format json.")
+@click.option("--json", "is_json", is_flag=True, help="Print JSON lines, as `--format json`.")
 @click.option(
     "--output",
     callback=_file,

@@ -2,6 +2,7 @@
 
 import doctest
 import glob
+import io
 import re
 import shlex
 import shutil
@@ -18,6 +19,8 @@ COMMANDS = [
     for page in PAGES
     for found in re.findall(r"^\$ brokerless (.*)\n((?:(?!```).*\n)*)", (ROOT / page).read_text(), flags=re.MULTILINE)
 ]
+# What is written before it is read: a row, and the arguments of `produce`.
+PIPED = re.findall(r"^\$ echo '(.*)' \| brokerless produce (.*)$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
 
 
 @pytest.fixture
@@ -30,7 +33,11 @@ def clone(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("clone")
 @pytest.mark.parametrize(("command", "shown"), COMMANDS)
-def test_a_command_prints_what_is_shown(run, command, shown):
+def test_a_command_prints_what_is_shown(run, monkeypatch, command, shown):
+    for row, options in PIPED:
+        if shlex.split(options)[0] in command:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(row.encode())))
+            assert run("produce", *shlex.split(options)).code == 0
     result = run(*(name for word in shlex.split(command) for name in sorted(glob.glob(word)) or [word]))
     assert (result.code, result.out) == (1 if "error" in shown else 0, shown)
 
@@ -64,6 +71,9 @@ def files(directory):
 
 
 @pytest.mark.slow
-def test_the_picture_shows_what_a_terminal_shows():
-    done = subprocess.run([sys.executable, ROOT / "tools/recording"], check=True, capture_output=True, text=True)
-    assert done.stdout == (ROOT / "docs/images/incident.svg").read_text(), "tools/recording > docs/images/incident.svg"
+@pytest.mark.parametrize(("options", "name"), [([], "incident.svg"), (["--narrow"], "incident-narrow.svg")])
+def test_the_picture_shows_what_a_terminal_shows(options, name):
+    tool = ROOT / "tools/recording"
+    done = subprocess.run([sys.executable, tool, *options], check=True, capture_output=True, text=True)
+    made = f"tools/recording {' '.join(options)} > docs/images/{name}"
+    assert done.stdout == (ROOT / "docs/images" / name).read_text(), made
