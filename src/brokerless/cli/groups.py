@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.arguments import unknown
-from brokerless.cli import terminal
+from brokerless.cli.next_command import say_next
 from brokerless.cli.options import chosen_topics
 from brokerless.cli.state import STATE_EXITS, TableForm, at_time, dicts, form_of, large, of_state, state_memory, telling
 from brokerless.cli.table import print_table
@@ -111,7 +111,7 @@ def groups(
         else:
             table.print_rows(rows)
             if rows and printed == "text" and output is None:
-                terminal.say_next("groups", paths, "--offsets", *(part for name in names for part in ("--group", name)))
+                say_next("groups", paths, "--offsets")
 
 
 def _check_known(
