@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, SupportsIndex, TypeVar
+from typing import SupportsIndex, TypeVar
 
 from brokerless.wording import option
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _T = TypeVar("_T")
 
@@ -38,7 +37,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     >>> unknown("topic", "multi", ["multi-partition", "users"])
     ValueError("unknown topic 'multi': did you mean 'multi-partition'?")
     >>> unknown("topic", "x", map(str, range(100)))
-    ValueError("unknown topic 'x': there is 0, 1, 10, 11, 12, 13, 14, 15 and 92 others; `brokerless ls` lists them")
+    ValueError("unknown topic 'x': there are 0, 1, 10, 11, 12, 13, 14, 15 and 92 others; `brokerless ls` lists them")
     """
     import difflib  # noqa: PLC0415 - slow to import, and needed only after a typing mistake
 
@@ -55,14 +54,14 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
     rest = len(names) - _SOME
     some = ", ".join(names[:_SOME]) + (f" and {rest} other{'s'[: rest > 1]}" if rest > 0 else "")
     lists = f"; `{_LISTS[kind]}` lists them" if kind in _LISTS and len(names) > _SOME else ""
-    return ValueError(f"unknown {kind} {name!r}: there is {some or 'none'}{lists}")
+    return ValueError(f"unknown {kind} {name!r}: {_there_are(len(names), some)}{lists}")
 
 
 def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:
     """Build the ValueError for an unknown partition, with a list of the known partitions.
 
     >>> unknown_partition(77, [0, 1, 2, 5])
-    ValueError('unknown partition 77: there is 0 to 2, 5')
+    ValueError('unknown partition 77: there are 0 to 2, 5')
     """
     runs: list[range] = []
     for number in sorted(known):
@@ -70,7 +69,11 @@ def unknown_partition(partition: int, known: Iterable[int]) -> ValueError:
         runs.append(range(start, number + 1))
     texts = [str(run.start) if len(run) == 1 else f"{run.start} to {run[-1]}" for run in runs]
     some = ", ".join(texts[:_SOME]) + (", ..." if len(texts) > _SOME else "")
-    return ValueError(f"unknown partition {partition}: there is {some or 'none'}")
+    return ValueError(f"unknown partition {partition}: {_there_are(sum(map(len, runs)), some)}")
+
+
+def _there_are(count: int, some: str) -> str:
+    return f"there {'is' if count <= 1 else 'are'} {some or 'none'}"
 
 
 def check_several(name: str, values: object) -> None:
@@ -82,6 +85,20 @@ def check_several(name: str, values: object) -> None:
     """
     if isinstance(values, str | bytes):
         raise TypeError(f"{option(name)}: a list is expected, not the string {values!r}; give [{values!r}]")
+
+
+def check_paths(function: str, paths: Iterable[object]) -> None:
+    """Refuse a list of paths in place of paths as separate arguments.
+
+    >>> check_paths("check", (["a", "b"],))
+    Traceback (most recent call last):
+    TypeError: check takes paths as separate arguments: check(*paths), not a list of paths
+    """
+    for path in paths:
+        if not isinstance(path, str | bytes | os.PathLike):
+            found = f"a {type(path).__name__}" if path is not None else "None"
+            of_paths = " of paths" if isinstance(path, Iterable) else ""
+            raise TypeError(f"{function} takes paths as separate arguments: {function}(*paths), not {found}{of_paths}")
 
 
 def some_or_all(name: str, values: Iterable[_T] | None) -> list[_T] | None:

@@ -25,6 +25,12 @@ _OURS = (os.path.join(os.path.dirname(os.path.abspath(__file__)), ""), functools
 _TAKE: ContextVar[Callable[[str], None] | None] = ContextVar("brokerless.notes", default=None)
 
 
+class LeftOut(str):
+    """A note on rows that are left out although nothing is damaged: no path has them, or they take too much memory."""
+
+    __slots__ = ()
+
+
 def note(text: str) -> None:
     """Pass a note to the caller: a sentence that belongs to the result.
 

@@ -54,3 +54,34 @@ def test_no_function_takes_an_empty_list_of_topics_for_all_or_for_none(tmp_path)
             with pytest.raises(ValueError, match="the list is empty; None selects all"):
                 _begin(function(*_arguments(name, path), topics=topics, **dry))
     assert {"check", "rewrite", "LogDirs.logs", "spark.export"} <= names
+
+
+# What a function takes before its paths.
+_FIRST = {
+    "rewrite": (bl.Retention(retention_ms=1),),
+    "spark.rewrite": (None, bl.Retention(retention_ms=1)),
+}
+
+
+def _with_paths():
+    named = [(name, getattr(bl, name)) for name in bl.__all__]
+    named += [(f"spark.{name}", getattr(brokerless.spark, name)) for name in brokerless.spark.__all__]
+    for name, function in named:
+        if not (inspect.isroutine(function) or function is bl.LogDirs):
+            continue
+        several = [one for one in inspect.signature(function).parameters.values() if one.kind == one.VAR_POSITIONAL]
+        if several:
+            yield name, function
+
+
+@pytest.mark.parametrize("paths", [["a", "b"], ("a",), {"a"}, None], ids=repr)
+def test_a_list_of_paths_is_no_path(paths):
+    names = set()
+    for name, function in _with_paths():
+        names.add(name)
+        own = name.rpartition(".")[2]
+        others = (*_FIRST.get(name, (None,) if name.startswith("spark.") else ()), paths)
+        needed = {"output": "new"} if name == "rescue" else {}
+        with pytest.raises(TypeError, match=f"^{own} takes paths as separate arguments: {own}\\(\\*paths\\), not "):
+            _begin(function(*others, **needed))
+    assert {"check", "LogDirs", "rescue", "rewrite", "serve", "report", "spark.check", "spark.report"} <= names

@@ -94,20 +94,20 @@ def test_an_unknown_name_comes_with_the_nearest_or_with_what_there_is():
     assert str(unknown("topic", "ordres", ["orders"])) == "unknown topic 'ordres': did you mean 'orders'?"
     assert str(unknown("topic", "x", [])) == "unknown topic 'x': there is none"
     assert str(unknown("column", "zz", "aaaa")) == "unknown column 'zz': there is a"
-    listed = "unknown topic 'zzz': there is a, b, c, d, e, f, g, h and {}; `brokerless ls` lists them"
+    listed = "unknown topic 'zzz': there are a, b, c, d, e, f, g, h and {}; `brokerless ls` lists them"
     assert str(unknown("topic", "zzz", "abcdefghi")) == listed.format("1 other")
     assert str(unknown("topic", "zzz", "abcdefghij")) == listed.format("2 others")
 
 
 @pytest.mark.parametrize(
-    ("known", "there_is"),
+    ("known", "there_are"),
     [
-        ([], "none"),
-        ([3], "3"),
-        ([10, 9, 0, 2, 1], "0 to 2, 9 to 10"),
-        (range(0, 20, 2), "0, 2, 4, 6, 8, 10, 12, 14, ..."),
+        ([], "is none"),
+        ([3], "is 3"),
+        ([10, 9, 0, 2, 1], "are 0 to 2, 9 to 10"),
+        (range(0, 20, 2), "are 0, 2, 4, 6, 8, 10, 12, 14, ..."),
     ],
 )
-def test_an_unknown_partition_comes_with_those_there_are(known, there_is):
+def test_an_unknown_partition_comes_with_those_there_are(known, there_are):
     """By number, and not the one that is spelt alike."""
-    assert str(unknown_partition(77, known)) == f"unknown partition 77: there is {there_is}"
+    assert str(unknown_partition(77, known)) == f"unknown partition 77: there {there_are}"

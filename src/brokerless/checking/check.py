@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless.arguments import some_or_all, unknown
+from brokerless.arguments import check_paths, some_or_all, unknown
 from brokerless.checking.codes import LEVELS
 from brokerless.checking.directories import (
     check_blank,
@@ -143,6 +143,7 @@ def check(
     >>> list(bl.check(SAMPLE))
     []
     """
+    check_paths("check", paths)
     if level not in LEVELS:
         raise unknown("level", level, LEVELS)
     chosen = Chosen(some_or_all("topics", topics), some_or_all("partitions", partitions))

@@ -7,6 +7,7 @@ that equal checksums mean equal bytes. The core compares equal batches in lockst
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -19,7 +20,6 @@ from brokerless.layout.file_names import is_chosen
 from brokerless.log_dir.log_dirs import LogDirs
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator
 
     from brokerless.checking.comparison import Status
@@ -70,20 +70,27 @@ def compare(
             for place in places
             if names is None or is_chosen(place[0], names)
         )
-        yield from threads.map(partial(_compared, memory=memory if records else None), pairs, ahead=2 * threads.jobs)
+        of_pair = partial(
+            _compared, first=os.fspath(first), second=os.fspath(second), memory=memory if records else None
+        )
+        yield from threads.map(of_pair, pairs, ahead=2 * threads.jobs)
 
 
 def _logs(directories: LogDirs) -> list[Log]:
     return directories.logs(all_replicas=True)
 
 
-def _compared(pair: tuple[tuple[str | None, int | None], Log | None, Log | None], *, memory: int | None) -> Comparison:
+def _compared(
+    pair: tuple[tuple[str | None, int | None], Log | None, Log | None], *, first: str, second: str, memory: int | None
+) -> Comparison:
     (topic, partition), log, other = pair
     if log is None or other is None:
         status: Status = "missing" if log is None else "extra"
         there = log or other
         path, other_path = (None, there.path) if log is None and there else (there.path if there else None, None)
-        return Comparison(topic, partition, status, path, other_path, message="only one directory has the partition")
+        has, lacks = (first, second) if other is None else (second, first)
+        message = f"{has} has the partition, and {lacks} does not"
+        return Comparison(topic, partition, status, path, other_path, message=message)
     start = max(_start(log), _start(other))
     found = _batches(log, other, start) if memory is None else _records(log, other, start, memory)
     return Comparison(

@@ -23,6 +23,7 @@ from brokerless.cli.exit_codes import DAMAGE, FAILURE, MEANINGS, Ended, of_inter
 from brokerless.cli.finding import finding
 from brokerless.cli.groups import groups
 from brokerless.cli.ls import ls
+from brokerless.cli.next_command import remember
 from brokerless.cli.offsets import offsets
 from brokerless.cli.produce import produce
 from brokerless.cli.producers import producers
@@ -79,6 +80,13 @@ class _Verbs(click.Group):
         if cmd_name in _VERBS_NOW:
             ctx.fail(f"{cmd_name} is now {_VERBS_NOW[cmd_name]}")
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, words = super().resolve_command(ctx, args)
+        remember(ctx, words)
+        return name, command, words
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, self.commands))

@@ -71,6 +71,11 @@ def convert(target: RewriteTarget, drop: tuple[str, ...], estimate: bool, **opti
         return
     from brokerless.rewriting.convert import Conversion
 
+    if not drop and all(value is None for name, value in options.items() if name != "sole_replica"):
+        raise click.UsageError(
+            "nothing to convert: one of --magic, --compression, --compression-level, --batch-size, --drop, --estimate "
+            "is needed"
+        )
     target.run(Conversion(drop=frozenset(drop), **options))
 
 

@@ -58,6 +58,8 @@ def erase(
     """
     from brokerless.rewriting.erase import Erasure
 
+    if not (keys or keys_from or key_prefixes or headers):
+        raise click.UsageError("nothing to erase: one of --key, --keys-from, --key-prefix, --header is needed")
     lines = [] if keys_from is None else _lines(keys_from, bytes_as)
     verb = Erasure(
         keys=tuple(

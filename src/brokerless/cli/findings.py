@@ -10,6 +10,7 @@ import click
 
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, WARNINGS
+from brokerless.cli.next_command import say_next
 from brokerless.wording import counted
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Printer:
         if self._form != "json":
             terminal.say(self._summary(), err=True)
             if paths and self._cures:
-                terminal.say_next(next(verb for verb in _HEALING if verb in self._cures), paths, "--dry-run")
+                say_next(next(verb for verb in _HEALING if verb in self._cures), paths, "--dry-run")
             say_cures(self._by_hand)
         exit_for(self._counts)
 

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.arguments import unknown
-from brokerless.cli import terminal
+from brokerless.cli.next_command import say_next
 from brokerless.cli.options import chosen_topics
-from brokerless.cli.state import STATE_EXITS, TableForm, at_time, dicts, form_of, large, of_state, state_memory, telling
+from brokerless.cli.state import (
+    COORDINATOR_EXITS,
+    TableForm,
+    at_time,
+    dicts,
+    form_of,
+    large,
+    of_state,
+    state_memory,
+    telling,
+)
 from brokerless.cli.table import print_table
 from brokerless.layout.file_names import chosen_topics as known_topics
 from brokerless.layout.file_names import is_chosen
@@ -29,7 +39,7 @@ _ROWS = 1 << 13
 _COMMITS = ("GROUP", "PARTITION", "OFFSET", "LAG THEN", "LAG", "COMMITTED", "NOTE", "METADATA")
 
 
-@click.command(short_help="List consumer groups, members, offsets and lag.", epilog=STATE_EXITS)
+@click.command(short_help="List consumer groups, members, offsets and lag.", epilog=COORDINATOR_EXITS)
 @of_state
 @click.option("--group", "names", multiple=True, help="Only this group. Repeatable.")
 @chosen_topics
@@ -111,7 +121,7 @@ def groups(
         else:
             table.print_rows(rows)
             if rows and printed == "text" and output is None:
-                terminal.say_next("groups", paths, "--offsets", *(part for name in names for part in ("--group", name)))
+                say_next("groups", paths, "--offsets")
 
 
 def _check_known(

@@ -9,6 +9,7 @@ import click
 
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, exit_line
+from brokerless.cli.next_command import say_next
 from brokerless.cli.options import LocalPath, Progress, as_json, broker_settings, chosen_topics, dry_run_option
 from brokerless.wording import counted
 
@@ -151,17 +152,17 @@ def _end(
             "shutdown: repair keeps the sound batches, or use --force",
             err=True,
         )
-        terminal.say_next("repair", paths, "--dry-run")
+        say_next("repair", paths)
         raise SystemExit(DAMAGE)
     if dry_run and is_refused:
         terminal.say(
             "without --dry-run, recovery would fail: put back the removed or truncated files, or use --force", err=True
         )
     if not found.is_good or is_refused:
-        terminal.say_next("check", paths)
+        say_next("check", paths)
         raise SystemExit(DAMAGE)
     if found.changes and not (dry_run and are_clean):
-        terminal.say_next("recover" if dry_run else "check", paths)
+        say_next("recover" if dry_run else "check", paths, without=["dry_run"])
 
 
 def _print_json(path: str, name: str, steps: Sequence[Remark], cuts: Sequence[Cut]) -> None:

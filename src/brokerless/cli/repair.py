@@ -9,6 +9,7 @@ import click
 from brokerless.cli import terminal
 from brokerless.cli.findings import by_hand, say_cures
 from brokerless.cli.healing_report import HEALING_EXITS, print_left, print_lost, print_repaired, print_reports
+from brokerless.cli.next_command import say_next
 from brokerless.cli.options import BytesProgress, as_json, chosen_topics, dry_run_option, existing_path
 
 if TYPE_CHECKING:
@@ -122,21 +123,21 @@ def repair(
         reports,
         form,
         show,
-        following=lambda: _say_next(reports, paths, in_place=in_place, dry_run=dry_run),
+        following=lambda: _say_following(reports, paths, has_target=in_place or output is not None, dry_run=dry_run),
     )
 
 
-def _say_next(reports: Sequence[RepairReport], paths: Sequence[str], *, in_place: bool, dry_run: bool) -> None:
+def _say_following(reports: Sequence[RepairReport], paths: Sequence[str], *, has_target: bool, dry_run: bool) -> None:
     left = [one for report in reports for one in report.left if one.severity != "note"]
     cures = by_hand(left)
     say_cures(cures)
     if not dry_run:
         # A check would only repeat what nothing but a hand can cure.
         if not left or any(one.code not in cures for one in left):
-            terminal.say_next("check", [report.output for report in reports])
+            say_next("check", [report.output for report in reports])
     elif any(report.repaired or report.checkpoints for report in reports):
-        into = [] if in_place or len(paths) > 1 else ["--output", f"{paths[0].rstrip('/')}.repaired"]
-        terminal.say_next("repair", paths, *(into or ["--in-place"]))
+        into = ["--in-place"] if len(paths) > 1 else ["--output", f"{paths[0].rstrip('/')}.repaired"]
+        say_next("repair", paths, *([] if has_target else into), without=["dry_run"])
 
 
 def show(found: RepairReport) -> None:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.exit_codes import DAMAGE, exit_line
+from brokerless.cli.exit_codes import DAMAGE, WARNINGS, exit_line
 from brokerless.cli.findings import exit_for, in_words
 from brokerless.cli.options import LocalPath, Progress, chosen_topics, existing_path, int_from
 from brokerless.io import storage
 from brokerless.io.cores import cores
+from brokerless.notes import LeftOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,7 @@ _MANY = 500
 REPORT_EXITS = exit_line(
     done="no findings, or notes only",
     damage="errors, or damage made the page incomplete",
-    warnings="warnings, but no error",
+    warnings="warnings, but no error, or no PATH has a partition that the page needs",
 )
 
 
@@ -73,7 +74,7 @@ def report(paths: tuple[str, ...], output: str, topics: tuple[str, ...], samples
         jobs = _default_jobs(paths) if jobs is None else jobs
         found = of_logs(*paths, topics=topics or None, samples=samples, jobs=jobs, progress=lambda step, _: show(step))
         file.write(found.html.encode())
-    tell(found)
+    tell(found, output)
 
 
 def _default_jobs(paths: tuple[str, ...]) -> int:
@@ -95,8 +96,10 @@ def page_file(paths: tuple[str, ...], output: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def tell(found: ClusterReport) -> None:
-    """Print a report's unknowns, and end with the exit code of its findings."""
+def tell(found: ClusterReport, output: str) -> None:
+    """Print the name of the page and the report's unknowns, and end with the exit code of its findings."""
+    if output != "-":
+        terminal.say(f"wrote {output}", err=True)
     for note in found.notes:
         terminal.say(f"note: {note}", err=True)
     counts: Counter[str] = Counter()
@@ -104,6 +107,8 @@ def tell(found: ClusterReport) -> None:
         counts[row["severity"]] += row["findings"]
     if counts:
         terminal.say(f"findings: {in_words(counts)}; see the page, or `brokerless check --deep`", err=True)
-    if found.notes:
+    if not all(isinstance(note, LeftOut) for note in found.notes):
         raise SystemExit(DAMAGE)
     exit_for(counts)
+    if found.notes:
+        raise SystemExit(WARNINGS)

@@ -13,6 +13,7 @@ import click
 
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, exit_line
+from brokerless.cli.next_command import say_next
 from brokerless.cli.options import LocalPath, chosen_topics, existing_path, int_from, long_from, moment, size
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 
@@ -166,7 +167,7 @@ def serve(
         except KeyboardInterrupt:
             if not messages.has_damage:
                 raise
-            terminal.say_next("check", paths, *(word for topic in topics for word in ("--topic", topic)))
+            say_next("check", paths)
             raise SystemExit(DAMAGE) from None
 
 
@@ -219,7 +220,7 @@ def _warn_of_damage(paths: tuple[str, ...], topics: tuple[str, ...]) -> None:
                 terminal.say(f"warning: {text}", err=True)
                 warned = True
     if warned:
-        terminal.say_next("check", local)
+        say_next("check", local)
 
 
 def _allow_open_files() -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from brokerless.cli.exit_codes import DAMAGE, exit_line
+from brokerless.cli.exit_codes import DAMAGE, WARNINGS, exit_line
 from brokerless.cli.options import LocalPath, Progress, as_json, existing_path, format_of, moment, size
 from brokerless.cli.table import print_table
-from brokerless.notes import collected
+from brokerless.notes import LeftOut, collected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
-STATE_EXITS = exit_line(damage="damage or a missing directory made the output incomplete")
+STATE_EXITS = exit_line(damage="damage made the output incomplete")
+# Of verbs whose rows are in several partitions of an internal topic.
+COORDINATOR_EXITS = exit_line(
+    damage="damage made the output incomplete",
+    warnings="rows are left out: no PATH has their partition, or --memory is too small",
+)
 
 _ROWS_OF_TEXT = 10_000
 
@@ -83,7 +88,7 @@ def form_of(form: str, file_form: str | None, output: str | None) -> str:
 
 @contextmanager
 def telling() -> Iterator[Sequence[object]]:
-    """Show progress. Exit with the code for damage if a note reported that something is not known.
+    """Show progress. Exit with a code of its own if a note reported that something is not known.
 
     Yields:
         The notes so far.
@@ -92,7 +97,7 @@ def telling() -> Iterator[Sequence[object]]:
         progress("reading")
         yield notes
     if notes:
-        raise SystemExit(DAMAGE)
+        raise SystemExit(WARNINGS if all(isinstance(one, LeftOut) for one in notes) else DAMAGE)
 
 
 class TableForm(NamedTuple):

@@ -18,7 +18,7 @@ import click
 from brokerless.wording import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from _typeshed import ReadableBuffer
 
@@ -74,11 +74,6 @@ def _terminal_behind(stream: TextIO) -> TextIO | None:
     """Return the terminal that a stream escapes for; None: it is a pipe or a file."""
     is_terminal = isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, _Escaping)
     return stream.buffer.terminal if is_terminal else None  # type: ignore[attr-defined] # an `_Escaping`
-
-
-def say_next(verb: str, paths: Iterable[str], *options: str) -> None:
-    """Print on stderr the command to run next."""
-    say(f"next: {as_typed('brokerless', verb, *paths, *options)}", err=True)
 
 
 def as_typed(*words: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli.options import chosen_topics
-from brokerless.cli.state import STATE_EXITS, TableForm, at_time, form_of, of_state, state_memory, telling
+from brokerless.cli.state import COORDINATOR_EXITS, TableForm, at_time, form_of, of_state, state_memory, telling
 from brokerless.wording import moment
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _ROWS = 1 << 10
 _UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
-@click.command(short_help="List transactions: ongoing, open and hanging ones.", epilog=STATE_EXITS)
+@click.command(short_help="List transactions: ongoing, open and hanging ones.", epilog=COORDINATOR_EXITS)
 @of_state
 @chosen_topics
 @click.option(

@@ -1,11 +1,12 @@
 """Groups that committed offsets beyond the end of a repaired log.
 
-Such a consumer resets its position (`auto.offset.reset`). If it starts only after new records have taken the lost
-offsets, it skips these records without an error.
+Such a consumer resets its position (`auto.offset.reset`) if it starts before the log reaches its offset again. If it
+starts later, it skips the new records with the lost offsets, without an error.
 """
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -69,6 +70,21 @@ def _committed(log: Log, topics: pa.Array[Any]) -> Iterator[tuple[str, str, int,
         yield from zip(*(rows[name].to_pylist() for name in ("group", "topic", "partition", "offset")), strict=True)
 
 
+def _reset(log: Log, group: str, offset: int) -> str:
+    """Return the command that sets a group's offset."""
+    place = f"--topic {_quoted(f'{log.topic}:{log.partition}')}"
+    tool = "kafka-consumer-groups.sh --bootstrap-server SERVER"
+    return f"{tool} --group {_quoted(group)} {place} --reset-offsets --to-offset {offset} --execute"
+
+
+def _quoted(name: str) -> str:
+    """Return a word of a shell. The shell reads the escapes of invisible characters in $'...'."""
+    if name.isprintable():
+        return shlex.quote(name)
+    backslash, quote = "\\", "'"
+    return f"$'{printable(name.replace(backslash, backslash * 2).replace(quote, backslash + quote))}'"
+
+
 def _doubt(one: LogRepair, groups: Mapping[str, int]) -> Remark:
     end = one.end_offset
     named = [f"{printable(group)} at {offset}" for group, offset in sorted(groups.items())[:_MOST_NAMED]]
@@ -76,8 +92,10 @@ def _doubt(one: LogRepair, groups: Mapping[str, int]) -> Remark:
         named.append(f"{len(groups) - _MOST_NAMED} more")
     said = (
         f"{one.log.name}: {counted(len(groups), 'group')} committed an offset beyond the new end {end}: "
-        f"{', '.join(named)}. New records get the offsets from {end} on again, and these groups would skip them: set "
-        f"their offsets before producers start, for example to {end} by `kafka-consumer-groups.sh --reset-offsets`"
+        f"{', '.join(named)}. New records get the offsets from {end} on again. A consumer that starts before they "
+        "reach its offset resets it by auto.offset.reset; one that starts later skips them. Set the offset of "
+        f"{'the' if len(groups) == 1 else 'each'} group before producers start: "
+        f"{'; '.join(f'`{_reset(one.log, group, end)}`' for group in sorted(groups)[:_MOST_NAMED])}"
     )
     names = tuple(sorted(groups))
     return Remark(

@@ -18,7 +18,7 @@ from dataclasses import replace as with_fields
 from functools import partial
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import listed_few, some_or_all, to_ms
+from brokerless.arguments import check_paths, listed_few, some_or_all, to_ms
 from brokerless.checking.check import check
 from brokerless.healing.lost_directory import lost_directory, lost_files
 from brokerless.healing.producer_ids import in_snapshots, of_headers, of_transactional_ids
@@ -111,6 +111,7 @@ def rescue(
     >>> found.lost, list(found.nodes)
     ([], [1])
     """
+    check_paths("rescue", disks)
     if (output is None) != dry_run:
         raise ValueError(f"give a directory for the result ({option('output')}), or {option('dry_run')}")
     if not disks:

@@ -7,7 +7,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless.arguments import check_partition, listed_few, some_or_all, unknown_partition
+from brokerless.arguments import check_partition, check_paths, listed_few, some_or_all, unknown_partition
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
 from brokerless.layout.file_names import chosen_topics, is_chosen
@@ -70,6 +70,7 @@ class LogDirs:
     """
 
     def __init__(self, *paths: str | os.PathLike[str]) -> None:
+        check_paths("LogDirs", paths)
         if not paths:
             raise ValueError("no path: a log directory, a partition directory or a .log file is needed")
         self._paths = [os.fspath(path) for path in paths]

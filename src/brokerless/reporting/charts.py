@@ -148,7 +148,11 @@ def _time_axis(axes: Axes) -> None:
     # With 3 to 8 ticks, every span has a suitable distance of ticks. With at least 5, some spans have none.
     locator = library.AutoDateLocator(tz=UTC, minticks=3, maxticks=8)
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(library.ConciseDateFormatter(locator, tz=UTC))
+    formatter = library.ConciseDateFormatter(locator, tz=UTC)
+    # Its own labels of seconds have no minute: "30, 22:44, 30".
+    formatter.formats[5] = formatter.zero_formats[5] = "%H:%M:%S.%f"
+    formatter.offset_formats[5] = "%Y-%b-%d"
+    axes.xaxis.set_major_formatter(formatter)
 
 
 def _svg(name: str, figure: Figure, axes: Axes, unit: Unit) -> str:

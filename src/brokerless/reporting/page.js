@@ -91,8 +91,24 @@ for (const one of tables) {
   one.table.closest(".table").querySelector(".bar").append(bar);
   apply(one);
 }
+// A phone shows each row of some tables as a card, whose cells have the names of their columns.
+const phone = matchMedia("(max-width: 40rem)");
+const label = () => {
+  if (!phone.matches) return;
+  for (const table of document.querySelectorAll("table.phone:not(.labelled)")) {
+    const names = [...table.tHead.rows[0].cells].map((heading) => heading.textContent);
+    for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, at) => { cell.dataset.label = names[at]; });
+    table.classList.add("labelled");
+  }
+};
+phone.addEventListener("change", label);
+label();
 const sizes = new ResizeObserver((entries) => {
-  for (const { target } of entries) target.classList.toggle("fits", target.firstElementChild.scrollWidth <= target.clientWidth);
+  for (const { target } of entries) {
+    const fits = target.firstElementChild.scrollWidth <= target.clientWidth;
+    target.classList.toggle("fits", fits);
+    target.classList.toggle("wide", !fits);
+  }
 });
 for (const { table } of tables) sizes.observe(table.parentElement);
 // The menu takes two lines on a narrow screen. The headings of a table stay directly below it.

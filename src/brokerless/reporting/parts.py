@@ -47,6 +47,8 @@ class Table(NamedTuple):
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     more: str = ""
+    has_cards: bool = False
+    """True if a phone shows each row as a card. The script labels its cells, which keeps the page small."""
 
     @property
     def has_prose(self) -> bool:

@@ -7,6 +7,7 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from brokerless.arguments import check_paths
 from brokerless.io.clock import now_ms
 from brokerless.io.processes import Processes
 from brokerless.io.runner import Threads
@@ -124,6 +125,7 @@ def report(
     >>> found.tables["topics"].select(["topic", "records"]).to_pylist()
     [{'topic': 'headers', 'records': 120}]
     """
+    check_paths("report", paths)
     check_installed()
     check_samples(samples)
     with Threads() if jobs == 1 else Processes(jobs) as runner:

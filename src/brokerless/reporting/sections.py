@@ -48,6 +48,7 @@ _HOURS = (1, 6, 24, 168, 672, 8766)
 _MOST_BARS = 100
 # The first and the last hour that a chart of lags shows. Times outside come from a wrong clock.
 _FIRST_HOUR, _LAST_HOUR = 0, 8766 * 230
+_NOTHING = (None, None)
 _OTHERS = "all others"
 _TOPICS_OF_KIND = 5
 _COMMANDS_OF_KIND = 5
@@ -65,15 +66,17 @@ def tiles(numbers: Numbers, now: int) -> list[Tile]:
     knows_hanging = numbers.has_transactions and None not in are_hanging
     times = time_range(numbers.tables["hours"], now)
     tiles = [
-        Tile(count(topics.num_rows), "topics"),
-        Tile(count(_sum(topics, "partitions")), "partitions"),
+        _number(topics.num_rows, "topic"),
+        _number(_sum(topics, "partitions"), "partition"),
         Tile(in_bytes(_sum(topics, "disk_bytes")), "on disk, all replicas"),
         Tile(amount(_sum(topics, "records")), "records"),
-        Tile(count(numbers.tables["groups"].num_rows) if numbers.has_groups else "-", "groups"),
+        _number(numbers.tables["groups"].num_rows, "group") if numbers.has_groups else Tile("-", "groups"),
         Tile(amount(_sum(numbers.tables["groups"], "lag")) if numbers.has_groups else "-", "records of lag"),
-        Tile(count(transactions.num_rows), "open transactions"),
-        Tile(count(hanging) if knows_hanging or hanging else "-", "hanging transactions", hanging > 0),
-        Tile(count(findings), "errors and warnings", findings > 0),
+        _number(transactions.num_rows, "open transaction"),
+        _number(hanging, "hanging transaction", alarm=hanging > 0)
+        if knows_hanging or hanging
+        else Tile("-", "hanging transactions"),
+        Tile(count(findings), "error or warning" if findings == 1 else "errors and warnings", findings > 0),
     ]
     if numbers.nodes:
         ids = ", ".join(map(str, numbers.nodes[:8])) + (", …" if len(numbers.nodes) > 8 else "")
@@ -87,6 +90,10 @@ def tiles(numbers: Numbers, now: int) -> list[Tile]:
             what = "record has a time" if times.outside == 1 else "records have times"
             tiles.append(Tile(count(times.outside), f"{what} far outside these dates"))
     return tiles
+
+
+def _number(number: int, noun: str, *, alarm: bool = False) -> Tile:
+    return Tile(count(number), noun if number == 1 else f"{noun}s", alarm)
 
 
 def _ends(tables: dict[str, pa.Table], times: TimeRange) -> tuple[int, int]:
@@ -112,7 +119,7 @@ def sections(numbers: Numbers, now: int) -> Iterator[Section]:
     yield _batches(tables)
     yield _space(tables)
     yield _keys(tables)
-    yield _groups(tables)
+    yield _groups(tables, times)
     yield _transactions(tables)
     yield _producers(tables)
 
@@ -414,7 +421,8 @@ def _batches(tables: dict[str, pa.Table]) -> Section:
     return Section(
         "batches",
         "Batch sizes",
-        "Batches as stored, by the power of two at or below their size. Small batches cost space and work.",
+        "Batches as stored, by the power of two at or below their size. Small batches cost space and work. The marker "
+        "that ends a transaction counts as a batch without records.",
         [
             Chart("Bytes in batches of this size", _svg(charts.bars("batch-bytes", labels, [by_bytes], charts.BYTES))),
             Chart("Batches of this size", _svg(charts.bars("batch-count", labels, [by_count], charts.RECORDS))),
@@ -471,8 +479,8 @@ def _space(tables: dict[str, pa.Table]) -> Section:
         "space",
         "Codecs and batch sizes",
         "The size that the records would have with other codecs and batch sizes: an estimate from samples of the "
-        "largest topics, in message format 2. `brokerless convert` changes the codec and keeps the batches. The rows "
-        "with a batch.size need other settings of the producers, which fill their batches then. "
+        "largest topics, without Kafka's own, in message format 2. `brokerless convert` changes the codec and keeps "
+        "the batches. The rows with a batch.size need other settings of the producers, which fill their batches then. "
         f"Now these topics take {in_bytes(all_now)}.",
         [
             Chart(
@@ -540,7 +548,7 @@ def _gain(row: dict[str, Any]) -> int:
     return max(0, int(row["records"] - row["null_keys"] - row["compacted_records"]))
 
 
-def _groups(tables: dict[str, pa.Table]) -> Section:
+def _groups(tables: dict[str, pa.Table], range_of_times: TimeRange | None) -> Section:
     rows = rows_of(
         tables["groups"].sort_by([("lag", "descending")]),
         [
@@ -563,12 +571,20 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
             lags[group][0].append(time)
             lags[group][1].append(lag)
     named = sorted(lags, key=lambda group: -max(lags[group][1]))[: charts.COLOURS]
-    series = [(lags[group][0], charts.Series(lags[group][1], colour)) for colour, group in enumerate(named)]
     found = []
+    if named and range_of_times is not None:
+        # At the last record the lag is that of the tables: the last commits do not know of later records.
+        end = max(_ends(tables, range_of_times)[1], *(lags[group][0][-1] for group in named))
+        now = dict(zip(*(tables["groups"][name].to_pylist() for name in ("group", "lag")), strict=True))
+        for group in named:
+            if now.get(group) is not None:
+                lags[group][0].append(end)
+                lags[group][1].append(max(0, now[group]))
+    series = [(lags[group][0], charts.Series(lags[group][1], colour)) for colour, group in enumerate(named)]
     if any(len(times) > 1 for times, _ in series):
         svg = _svg(charts.lines_over_time("lag", series, charts.RECORDS))
         of_all = "" if len(named) == len(lags) else f", of the {len(named)} of {len(lags)} groups that lagged most"
-        title = f"Lag at commits, the highest in each interval{of_all}"
+        title = f"Lag at commits, the highest in each interval, and at the end the lag now{of_all}"
         wide = _svg(charts.lines_over_time("wide-lag", series, charts.RECORDS, is_wide=True))
         found.append(Chart(title, svg, [shown(group) for group in named], wide))
     return Section(
@@ -580,18 +596,43 @@ def _groups(tables: dict[str, pa.Table]) -> Section:
         "above the end of its partition. A consumer that starts with it resets to the offset that `auto.offset.reset` "
         "names. A backward commit is below the group's previous one.",
         found,
-        [table_of("Groups, the greatest lag first", *rows), _out_of_range(tables)],
+        [
+            table_of("Groups, the greatest lag first", *rows)._replace(has_cards=True),
+            _by_partition(tables),
+            _out_of_range(tables),
+        ],
     )
+
+
+def _by_partition(tables: dict[str, pa.Table]) -> parts.Table:
+    ends = _ranges(tables)
+    rows = rows_of(
+        tables["commits"].sort_by([("lag", "descending")]),
+        [
+            ("Group", "group", shown),
+            ("Topic", "topic", shown),
+            ("Partition", "partition", count),
+            ("Lag", "lag", count),
+            ("Committed offset", "offset", count),
+            ("End of the partition", lambda row: ends.get((row["topic"], row["partition"]), _NOTHING)[1], count),
+            ("Committed", "commit_time", moment),
+        ],
+    )
+    return table_of("Lag by group and partition, the greatest first", *rows)._replace(has_cards=True)
+
+
+def _ranges(tables: dict[str, pa.Table]) -> dict[tuple[Any, Any], tuple[Any, Any]]:
+    """Return the start and the end offset of each partition."""
+    partitions = tables["partitions"]
+    places = zip(partitions["topic"].to_pylist(), partitions["partition"].to_pylist(), strict=True)
+    ends = zip(partitions["start_offset"].to_pylist(), partitions["end_offset"].to_pylist(), strict=True)
+    return dict(zip(places, ends, strict=True))
 
 
 def _out_of_range(tables: dict[str, pa.Table]) -> parts.Table:
     outside: Any = pc.fill_null(tables["commits"]["is_out_of_range"], pa.scalar(False))
     found = tables["commits"].filter(outside)
-    partitions = tables["partitions"]
-    places = zip(partitions["topic"].to_pylist(), partitions["partition"].to_pylist(), strict=True)
-    ends = zip(partitions["start_offset"].to_pylist(), partitions["end_offset"].to_pylist(), strict=True)
-    ranges = dict(zip(places, ends, strict=True))
-    nothing = (None, None)
+    ranges = _ranges(tables)
     rows = rows_of(
         found,
         [
@@ -599,12 +640,12 @@ def _out_of_range(tables: dict[str, pa.Table]) -> parts.Table:
             ("Topic", "topic", shown),
             ("Partition", "partition", count),
             ("Committed offset", "offset", count),
-            ("Start of the partition", lambda row: ranges.get((row["topic"], row["partition"]), nothing)[0], count),
-            ("End of the partition", lambda row: ranges.get((row["topic"], row["partition"]), nothing)[1], count),
+            ("Start of the partition", lambda row: ranges.get((row["topic"], row["partition"]), _NOTHING)[0], count),
+            ("End of the partition", lambda row: ranges.get((row["topic"], row["partition"]), _NOTHING)[1], count),
             ("Committed", "commit_time", moment),
         ],
     )
-    return table_of("Committed offsets out of range", *rows)
+    return table_of("Committed offsets out of range", *rows)._replace(has_cards=True)
 
 
 def _transactions(tables: dict[str, pa.Table]) -> Section:

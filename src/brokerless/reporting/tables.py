@@ -22,7 +22,7 @@ from brokerless.errors import BrokerlessError
 from brokerless.inspection.profile import by_hour
 from brokerless.io import storage
 from brokerless.io.chunking import in_shares
-from brokerless.layout.file_names import chosen_topics
+from brokerless.layout.file_names import chosen_topics, is_internal
 from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema
@@ -270,7 +270,7 @@ def compute(
 def _with_given_paths(text: str, paths: Iterable[str]) -> str:
     """Return a note with paths as they were given: a log opens its segments by absolute paths."""
     for path in paths:
-        text = text.replace(f"{storage.absolute(path)}/", f"{path.rstrip('/')}/")
+        text = type(text)(text.replace(f"{storage.absolute(path)}/", f"{path.rstrip('/')}/"))
     return text
 
 
@@ -374,7 +374,9 @@ def _grouped(topic: str, sums: pa.Table, keys: list[str], facts: list[str]) -> l
 
 
 def _space(topics: pa.Table, logs: list[Log], steps: _Steps) -> pa.Table:
-    largest = topics.sort_by([("bytes", "descending")])["topic"].to_pylist()[:_MOST_MEASURED]
+    by_size = topics.sort_by([("bytes", "descending")])["topic"].to_pylist()
+    # Brokers write Kafka's own topics, and choose their codec.
+    largest = [topic for topic in by_size if topic is None or not is_internal(topic)][:_MOST_MEASURED]
     of_topics: defaultdict[str | None, list[Segment]] = defaultdict(list)
     for log in logs:
         of_topics[log.topic] += log.segments

@@ -119,7 +119,7 @@ def _details(
         title = f"Lag of {counted(len(others), 'other group')}"
         columns.append((title, lambda row: sum(lags[group].get(row["partition"]) or 0 for group in others), count))
     title = f"Partitions of {shown(topic or 'files without a topic')}"
-    tables = [table_of(title, *rows_of(partitions, columns, _MOST_PARTITIONS))]
+    tables = [table_of(title, *rows_of(partitions, columns, _MOST_PARTITIONS))._replace(has_cards=True)]
     if samples is not None:
         sample_columns: list[tuple[str, Any, Any]] = [
             ("Partition", "partition", count),

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 from brokerless.append.operation import Joint, LogState, PlanT, ReportT, check_known
 from brokerless.append.swap import collect, discard
 from brokerless.append.writer import LogWriter
+from brokerless.arguments import check_paths
 from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.inspection.findings import findings
 from brokerless.io import storage
@@ -156,6 +157,7 @@ def rewrite(
     >>> [done.report.deleted_segments for done in rewrite(retention, CLUSTER_DIR, topics=["orders"], dry_run=True)]
     [0, 0, 0]
     """
+    check_paths("rewrite", paths)
     return list(
         rewrite_each(
             operation,

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from brokerless import _native
-from brokerless.arguments import unknown
+from brokerless.arguments import check_paths, unknown
 from brokerless.serving.address import host_and_port
 from brokerless.serving.directory import ServedDirectory
 from brokerless.serving.metrics import metrics_at
@@ -90,6 +90,7 @@ def serve(
     ...     print(address.startswith("127.0.0.1:"))
     True
     """
+    check_paths("serve", paths)
     if isolation_level not in ("read_uncommitted", "read_committed"):
         raise unknown("isolation level", isolation_level, ["read_uncommitted", "read_committed"])
     if magic not in (None, 2):

@@ -39,6 +39,9 @@ if not TYPE_CHECKING:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
+            if name == "session":
+                # Its module has also `jar`, which needs no PySpark.
+                import_module("pyspark.sql")
             return getattr(import_module(f"{__name__}.{_MODULES.get(name, f'jobs.{name}')}"), name)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "pyspark":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from brokerless.arguments import to_ms
+from brokerless.arguments import check_paths, to_ms
 from brokerless.errors import UnsupportedFormatError, located
 from brokerless.io import storage
 from brokerless.layout.file_names import METADATA_TOPIC
@@ -61,7 +61,7 @@ class ClusterState:
             ValueError: the subject does not exist.
         """
         if subject not in SCHEMAS:
-            raise ValueError(f"unknown subject {subject!r}: there is {', '.join(SCHEMAS)}")
+            raise ValueError(f"unknown subject {subject!r}: there are {', '.join(SCHEMAS)}")
         return self._image.table(subject)
 
     @property
@@ -222,6 +222,7 @@ def cluster(
     >>> bl.cluster(NEW).topics.select(["topic", "partitions"]).to_pylist()
     [{'topic': 'orders', 'partitions': 3}]
     """
+    check_paths("cluster", paths)
     if as_of is not None and as_of_offset is not None:
         raise ValueError("as_of and as_of_offset both give a point: give one of them")
     until = None if as_of is None else to_ms("as_of", as_of)

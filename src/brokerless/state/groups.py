@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.arguments import to_ms
+from brokerless.arguments import check_paths, to_ms
 from brokerless.errors import BrokerlessError
 from brokerless.io.cores import cores
 from brokerless.io.runner import Threads
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
 from brokerless.metadata.topic_names import TopicNames
-from brokerless.notes import note
+from brokerless.notes import LeftOut, note
 from brokerless.state.internal_topic import (
     MEMORY,
     OFFSETS_TOPIC,
@@ -110,6 +110,7 @@ def groups(
     >>> bl.groups(CLUSTER_DIR).num_rows
     4
     """
+    check_paths("groups", paths)
     if history:
         return pa.Table.from_batches(group_changes(*paths, as_of=as_of, memory=memory), SCHEMA)
     return pa.Table.from_pylist(group_rows(*paths, as_of=as_of, memory=memory), SCHEMA)
@@ -194,8 +195,10 @@ def _changes(log: Log, names: TopicNames, as_of: int | None, memory: int) -> Ite
             taken += group.add(record)
             if taken > memory // 2:
                 note(
-                    f"{log.name}: changes are shown only up to offset {record.offset}, because the groups at this "
-                    f"point take more than {in_bytes(memory // 2)} of memory: {more_memory(2 * memory)}"
+                    LeftOut(
+                        f"{log.name}: changes are shown only up to offset {record.offset}, because the groups at this "
+                        f"point take more than {in_bytes(memory // 2)} of memory: {more_memory(2 * memory)}"
+                    )
                 )
                 return
             changing = group
@@ -276,8 +279,10 @@ def _described(log: Log, latest: _native.LatestRecords, names: TopicNames, memor
                 group.add(record)
             elif taken - record.memory <= memory // 2:
                 note(
-                    f"{log.name}: group {name} is shown without some of its members, because its records take more "
-                    f"than {in_bytes(memory // 2)} of memory when they are decoded: {more_memory(2 * memory)}"
+                    LeftOut(
+                        f"{log.name}: group {name} is shown without some of its members, because its records take more "
+                        f"than {in_bytes(memory // 2)} of memory when they are decoded: {more_memory(2 * memory)}"
+                    )
                 )
     yield from () if group is None else group.rows()
 

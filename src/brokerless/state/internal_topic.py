@@ -19,7 +19,7 @@ from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import sorted_replicas
 from brokerless.metadata.log import cluster_image
 from brokerless.metadata.records import decoded_records
-from brokerless.notes import collected, note
+from brokerless.notes import LeftOut, collected, note
 from brokerless.wording import in_bytes, option
 
 if TYPE_CHECKING:
@@ -99,8 +99,10 @@ class RowMemory:
             self._told.add(log.name)
             what = _SHOWN.get(log.topic or "", "rows")
             note(
-                f"{log.name}: not all {what} are shown, because together they take more than "
-                f"{in_bytes(self._memory // 2)} of memory: {more_memory(2 * self._memory)}"
+                LeftOut(
+                    f"{log.name}: not all {what} are shown, because together they take more than "
+                    f"{in_bytes(self._memory // 2)} of memory: {more_memory(2 * self._memory)}"
+                )
             )
         return False
 
@@ -155,12 +157,12 @@ def tell_absent(directories: LogDirs, topic: str, *, is_needed: bool = False) ->
                 known |= set(image.partitions_of(topic))
     absent = sorted(known - here)
     if is_needed and not known and not has_metadata:
-        note(f"no partition of {topic} is in the paths: its {what} are not shown")
+        note(LeftOut(f"no partition of {topic} is in the paths: its {what} are not shown"))
     if absent:
         names = ", ".join(f"{topic}-{number}" for number in absent[:_MOST_NAMED])
         more = f" and {len(absent) - _MOST_NAMED} more" if len(absent) > _MOST_NAMED else ""
         are, its = ("is", "its") if len(absent) == 1 else ("are", "their")
-        note(f"{names}{more} {are} in none of the paths: {its} {what} are not shown")
+        note(LeftOut(f"{names}{more} {are} in none of the paths: {its} {what} are not shown"))
 
 
 def java_hash(text: str) -> int:
@@ -296,12 +298,14 @@ def latest_records(
         for rows in committed_rows(log, as_of=as_of, pending=pending):
             _push(latest, rows)
     except UnsupportedFormatError as error:
-        note(f"the content of {log.name} is left out: {error.args[0]}: {more_memory(2 * memory)}")
+        note(LeftOut(f"the content of {log.name} is left out: {error.args[0]}: {more_memory(2 * memory)}"))
         return _native.LatestRecords()
     for offset, size in latest.too_large():
         note(
-            f"{log.name}: the record at offset {offset} is left out. It has {in_bytes(size)}, and takes more than "
-            f"{in_bytes(memory // 2)} of memory when it is decoded: {more_memory(_MEMORY_OF_BYTE * size)}"
+            LeftOut(
+                f"{log.name}: the record at offset {offset} is left out. It has {in_bytes(size)}, and takes more than "
+                f"{in_bytes(memory // 2)} of memory when it is decoded: {more_memory(_MEMORY_OF_BYTE * size)}"
+            )
         )
     return latest
 
@@ -388,8 +392,10 @@ def _tell_too_large(log: Log, part: pa.RecordBatch, decoded: pa.RecordBatch, mem
         needed = pc.max(decoded["memory"].filter(is_too_large)).as_py()
         records = f"the record at offset {offset} is" if count == 1 else f"{count} records from offset {offset} on are"
         note(
-            f"{log.name}: {records} left out. Such a record takes about {in_bytes(needed)} of memory when it is "
-            f"decoded, but only {in_bytes(memory // 2)} are allowed: {more_memory(2 * needed)}"
+            LeftOut(
+                f"{log.name}: {records} left out. Such a record takes about {in_bytes(needed)} of memory when it is "
+                f"decoded, but only {in_bytes(memory // 2)} are allowed: {more_memory(2 * needed)}"
+            )
         )
 
 

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.arguments import some_or_all, to_ms
+from brokerless.arguments import check_paths, some_or_all, to_ms
 from brokerless.errors import BrokerlessError, UnsupportedFormatError
 from brokerless.layout.file_names import is_chosen
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs, sorted_replicas
 from brokerless.metadata.schema import TIME, schema
-from brokerless.notes import note
+from brokerless.notes import LeftOut, note
 from brokerless.recovery.clean_start import broker_end
 from brokerless.state.internal_topic import (
     MEMORY,
@@ -104,6 +104,7 @@ def commits(
     >>> bl.commits(CLUSTER_DIR).read_all().num_rows
     34
     """
+    check_paths("commits", paths)
     named, of_topics = some_or_all("groups", groups), some_or_all("topics", topics)
     of_groups = None if named is None else pa.array(sorted(set(named)), pa.string())
     directories = LogDirs(*paths)
@@ -143,7 +144,7 @@ def commits_of(
         except UnsupportedFormatError as error:
             offset = rows["offset"][0].as_py()
             remedy = more_memory(2 * memory)
-            note(f"{log.name}: commits from offset {offset} on are left out: {error.args[0]}: {remedy}")
+            note(LeftOut(f"{log.name}: commits from offset {offset} on are left out: {error.args[0]}: {remedy}"))
             return
         if first_failed is None and decoder.failed is not None:
             first_failed = rows["offset"][decoder.failed[1]].as_py()

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless import _native
-from brokerless.arguments import to_ms
+from brokerless.arguments import check_paths, to_ms
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 from brokerless.io import storage
 from brokerless.log.end_offsets import end_offsets
@@ -77,6 +77,7 @@ def producers(
     >>> bl.producers(SAMPLE_DIR).num_rows
     9
     """
+    check_paths("producers", paths)
     if as_of is not None and as_of_offset is not None:
         raise ValueError("as_of and as_of_offset both give a point: give one of them")
     until = None if as_of is None else to_ms("as_of", as_of)

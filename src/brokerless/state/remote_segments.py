@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from brokerless.arguments import some_or_all, to_ms
+from brokerless.arguments import check_paths, some_or_all, to_ms
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
 from brokerless.state.internal_topic import (
@@ -88,6 +88,7 @@ def remote_segments(
     >>> bl.remote_segments(CLUSTER_DIR).num_rows
     0
     """
+    check_paths("remote_segments", paths)
     wanted = some_or_all("topics", topics)
     directories = LogDirs(*paths)
     until = None if as_of is None else to_ms("as_of", as_of)

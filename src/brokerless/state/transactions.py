@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.json import ParseOptions, ReadOptions, read_json
 
-from brokerless.arguments import FEW, listed_few, some_or_all, to_ms
+from brokerless.arguments import FEW, check_paths, listed_few, some_or_all, to_ms
 from brokerless.layout.file_names import chosen_topics, is_chosen
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema, structs
-from brokerless.notes import collected, note
+from brokerless.notes import LeftOut, collected, note
 from brokerless.state.internal_topic import (
     MEMORY,
     TRANSACTIONS_TOPIC,
@@ -134,6 +134,7 @@ def transactions(
     >>> bl.transactions(CLUSTER_DIR, topics=["payments"])["transactional_id"].to_pylist()
     ['payment-service-2', 'payment-service-3']
     """
+    check_paths("transactions", paths)
     if history:
         return pa.Table.from_batches(transaction_states(*paths, topics=topics, as_of=as_of, memory=memory), SCHEMA)
     directories, wanted = LogDirs(*paths), some_or_all("topics", topics)
@@ -208,12 +209,14 @@ def current_transactions(coordinators: Sequence[Log], found: list[dict[str, Any]
     has_all = _are_all(coordinators, known.rows)
     if found and not has_all:
         note(
-            "it is not known which transactions hang, because the paths do not have all partitions of "
-            f"{TRANSACTIONS_TOPIC}"
+            LeftOut(
+                "it is not known which transactions hang, because the paths do not have all partitions of "
+                f"{TRANSACTIONS_TOPIC}"
+            )
         )
     elif found and known.doubtful:
         names = listed_few(f"{TRANSACTIONS_TOPIC}-{number}" for number in sorted(known.doubtful))
-        note(f"it is not known which transactions hang, because not all records of {names} could be read")
+        note(LeftOut(f"it is not known which transactions hang, because not all records of {names} could be read"))
     return _sorted(known.rows + _with_open(known, found, knows_all=has_all and not known.doubtful))
 
 
@@ -257,7 +260,7 @@ def _tell_unseen(table: pa.Table, seen: Collection[tuple[str | None, int | None]
         first = unseen.slice(0, FEW).to_pylist()
         listed = listed_few((f"{one['topic']}-{one['partition']}" for one in first), count)
         are, they = ("is", "it") if count == 1 else ("are", "they")
-        note(f"{listed} {are} in none of the paths, so it is not known which transactions {they} have open")
+        note(LeftOut(f"{listed} {are} in none of the paths, so it is not known which transactions {they} have open"))
 
 
 def _sorted(rows: list[dict[str, Any]]) -> pa.Table:

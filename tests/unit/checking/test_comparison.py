@@ -94,6 +94,8 @@ def test_partitions_of_one_directory_only(tmp_path, batches):
     write_segment(one / "u-1", 0, batches)
     assert [(found.status, found.topic) for found in bl.compare(one, two)] == [("equal", "t"), ("extra", "u")]
     assert [found.status for found in bl.compare(two, one)] == ["equal", "missing"]
+    for compared in (bl.compare(one, two), bl.compare(two, one)):
+        assert [found.message for found in compared] == ["", f"{one} has the partition, and {two} does not"]
     assert [found.status for found in bl.compare(two, one, topics=["t"])] == ["equal"]
     with pytest.raises(ValueError, match="topic 'x' is in neither"):
         list(bl.compare(one, two, topics=["x"]))

@@ -78,7 +78,7 @@ def test_an_estimate_says_what_each_form_takes(data, run):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--in-place"], "nothing to convert"),
+        (["--in-place"], "nothing to convert: one of --magic, --compression, "),
         (["--compression", "zstd"], "exactly one of --output DIR, --in-place and --dry-run"),
         (["--magic", 0, "--compression", "zstd", "--dry-run"], "magic 0 does not support zstd"),
         (["--estimate", "--dry-run"], "--estimate changes nothing"),

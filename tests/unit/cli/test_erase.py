@@ -113,7 +113,7 @@ def test_blank(data, run):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "nothing to erase"),
+        ([], "nothing to erase: one of --key, --keys-from, --key-prefix, --header is needed"),
         (["--header", "user"], "'user' is not a header: give NAME=VALUE"),
         (["--key", "xyz", "--bytes", "hex"], "'xyz' is not hex"),
     ],

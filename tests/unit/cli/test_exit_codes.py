@@ -16,7 +16,7 @@ from support.verbs import verbs
 
 REWRITE = ("DIR", "--topic", "t", "--dry-run")
 # Of each verb a command, and what to harm for each of its codes but that for a verb that cannot run. A directory of
-# the cluster's own topics is a real broker's; of it, each log is harmed.
+# the cluster's own topics is a real broker's; of it, each log is harmed, or Kafka's own topics are removed.
 COMMANDS = {
     "ls": (("DIR",), {DAMAGE: "segment-cut"}),
     "read": (("DIR",), {DAMAGE: "batch-crc"}),
@@ -36,7 +36,7 @@ COMMANDS = {
     "produce": (("DIR", "--topic", "t", "--input", "ROWS"), {DAMAGE: "segment-cut"}),
     "finding": (("batch-crc",), {}),
 }
-OF_A_CLUSTER = {"groups", "transactions"}
+OF_A_CLUSTER = {verb: {DAMAGE: "all", WARNINGS: "no coordinator"} for verb in ("groups", "transactions")}
 
 VERBS = dict(verbs())
 HERE = [name for name in VERBS if name[0] != "spark" and name != ("serve",)]
@@ -64,7 +64,9 @@ def directory(tmp_path_factory, golden):
             made[key] = tmp_path_factory.mktemp("exits") / "data"
             if is_cluster:
                 shutil.copytree(golden / "logs/kafka-4.1", made[key])
-                for path in [*made[key].rglob("*.log"), *made[key].rglob("*.checkpoint")] if harm else ():
+                for path in made[key].glob("__[ct]*_*") if harm == "no coordinator" else ():
+                    shutil.rmtree(path)
+                for path in [*made[key].rglob("*.log"), *made[key].rglob("*.checkpoint")] if harm == "all" else ():
                     if path.stat().st_size > 70:
                         flip_bit(path, 65)
             else:
@@ -86,7 +88,10 @@ def test_a_verb_ends_with_each_code_that_its_help_names(run, tmp_path, directory
     if code == FAILURE:
         assert run(*name, "--no-such-option").code == FAILURE
         return
-    words, harms = COMMANDS.get(name[0], (("DIR", "DIR") if name == ("cluster", "diff") else ("DIR",), {DAMAGE: "all"}))
+    words, harms = COMMANDS.get(
+        name[0],
+        (("DIR", "DIR") if name == ("cluster", "diff") else ("DIR",), OF_A_CLUSTER.get(name[0], {DAMAGE: "all"})),
+    )
     assert named_in(VERBS[name].epilog) == {DONE, FAILURE, *harms}
     data = directory(name, harms.get(code))
     if name == ("produce",):

@@ -212,10 +212,20 @@ def test_without_any_partition_of_the_coordinators_a_note_says_so(tmp_path, run)
     write_records(tmp_path, "t", [(b"k", b"v")])
     for verb, topic in (("groups", "__consumer_offsets"), ("transactions", "__transaction_state")):
         result = run(verb, tmp_path)
-        assert (result.code, len(result.out.splitlines())) == (1, 1)
+        # Nothing is damaged: the code is that of a warning.
+        assert (result.code, len(result.out.splitlines())) == (3, 1)
         assert f"warning: no partition of {topic} is in the paths" in result.err
-    assert run("groups", tmp_path, "--offsets").code == 1
-    assert run("groups", tmp_path, "--history").code == 1
+    assert run("groups", tmp_path, "--offsets").code == 3
+    assert run("groups", tmp_path, "--history").code == 3
+    assert run("report", tmp_path, "--output", tmp_path.with_suffix(".html")).code == 3
+
+
+def test_damage_counts_more_than_a_missing_partition(tmp_path, run):
+    path = write_records(tmp_path, "__consumer_offsets", [(group_key("a"), group_value(1))], partition=1)
+    flip_bit(path, 70)
+    result = run("groups", tmp_path)
+    assert "warning: __consumer_offsets-0 is in none of the paths" in result.err
+    assert result.code == 1
 
 
 def test_a_transaction_that_may_hang_is_marked_so(tmp_path, run):
@@ -223,7 +233,7 @@ def test_a_transaction_that_may_hang_is_marked_so(tmp_path, run):
     write_records(tmp_path, "__transaction_state", records)
     write_segment(tmp_path / "t-0", 0, in_transaction(0, 9, [(b"k", b"v")], commit=None))
     result = run("transactions", tmp_path, "--memory", "1KiB")
-    assert result.code == 1
+    assert result.code == 3
     assert result.out.splitlines()[1].endswith("  t-0@0  may hang")
 
 

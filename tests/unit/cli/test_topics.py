@@ -41,7 +41,7 @@ def test_a_name_or_a_glob_chooses_topics(topic, names, is_one):
 
 
 def test_a_glob_that_chooses_nothing_is_an_error():
-    with pytest.raises(ValueError, match="unknown topic 'x\\*': there is orders, users"):
+    with pytest.raises(ValueError, match="unknown topic 'x\\*': there are orders, users"):
         chosen_topics(["x*"], ["orders", "users"])
 
 

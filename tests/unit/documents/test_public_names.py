@@ -66,7 +66,8 @@ def test_verbs_do_not_import_pandas(verb, golden, tmp_path):
     assert said.stderr.endswith("pandas None\n")
 
 
-def test_what_needs_spark_says_what_to_install():
-    script = "import sys; sys.modules['pyspark'] = None; from brokerless.spark import export"
+@pytest.mark.parametrize("name", ["export", "session"])
+def test_what_needs_spark_says_what_to_install(name):
+    script = f"import sys; sys.modules['pyspark'] = None; from brokerless.spark import jar, {name}"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False).stderr
-    assert "brokerless.spark.export needs PySpark: pip install 'brokerless[spark]'" in said
+    assert f"ModuleNotFoundError: brokerless.spark.{name} needs PySpark: pip install 'brokerless[spark]'" in said

@@ -140,6 +140,10 @@ def test_groups_that_committed_beyond_the_new_end_are_named(data, tmp_path, how,
     names = ("beyond", "other\n") if is_readable else ("other\n",)
     assert (named.topic, named.partition, named.names) == ("t", 0, names)
     assert f"beyond the new end 39: {'beyond at 40, ' if is_readable else ''}other\\n at 40." in str(named)
+    cure = "kafka-consumer-groups.sh --bootstrap-server SERVER --group {} --topic t:0 --reset-offsets --to-offset 39"
+    for group in ["beyond"] * is_readable + ["$'other\\n'"]:
+        assert f"`{cure.format(group)} --execute`" in str(named)
+    assert "before they reach its offset resets it by auto.offset.reset; one that starts later skips" in str(named)
     is_hidden = not is_readable and how in ("dry run", "topic")
     assert [one.topic for one in unread] == ["__consumer_offsets"] * is_hidden
     if how != "dry run":

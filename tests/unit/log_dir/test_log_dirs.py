@@ -234,7 +234,7 @@ def test_an_unknown_partition_names_each_that_there_is_once(tmp_path):
     root = broker(tmp_path, 1)
     for name in ("a-0", "b-0", "c-0", "c-1"):
         partition(root, name)
-    with pytest.raises(ValueError, match=r"unknown partition 77: there is 0 to 1$"):
+    with pytest.raises(ValueError, match=r"unknown partition 77: there are 0 to 1$"):
         bl.LogDirs(root).logs(partitions=[77])
 
 

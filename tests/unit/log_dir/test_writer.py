@@ -250,7 +250,7 @@ def test_directories_that_do_not_count_are_left_alone(brokers):
             log_dir.log("__cluster_metadata", 0)
         with pytest.raises(ValueError, match="unknown topic 'tt': did you mean 't'"):
             log_dir.log("tt", 0)
-        with pytest.raises(ValueError, match=r"unknown partition 9: there is 0 to 1$"):
+        with pytest.raises(ValueError, match=r"unknown partition 9: there are 0 to 1$"):
             log_dir.log("t", 9)
 
 

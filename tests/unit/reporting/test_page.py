@@ -2,6 +2,7 @@
 
 import html.parser
 import re
+from itertools import pairwise
 
 import matplotlib as mpl
 import pyarrow as pa
@@ -298,3 +299,51 @@ def test_every_span_of_time_has_ticks():
             "x", [NOW, NOW + length // 2], length // 2, [charts.Series([1, 2], 0)], charts.RECORDS
         )
         assert len(re.findall(r"<text", svg)) > 5
+
+
+def test_the_lag_of_each_group_and_partition_is_in_a_table_that_is_not_hidden(tmp_path):
+    """It was only in closed details."""
+    for partition in range(2):
+        write_segment(tmp_path / f"t-{partition}", 0, [batch(at, [b"v"], timestamp=NOW + at) for at in range(10)])
+    commits = [(commit_key("g", "t", 0), commit_value(9)), (commit_key("g", "t", 1), commit_value(4))]
+    write_records(tmp_path, "__consumer_offsets", commits)
+    text = bl.report(tmp_path).html
+    groups = text[text.index('<section id="groups"') : text.index("</section>", text.index('<section id="groups"'))]
+    table = groups[groups.index('<table aria-label="Lag by group and partition') :]
+    rows = re.findall(r"<tr>(.*?)</tr>", table[: table.index("</table>")])
+    cells = [[re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)] for row in rows[1:]]
+    assert [cell[:6] for cell in cells] == [["g", "t", "1", "6", "4", "10"], ["g", "t", "0", "1", "9", "10"]]
+    assert "<details" not in groups
+
+
+def test_the_chart_of_lags_ends_with_the_lag_of_the_table(tmp_path, monkeypatch):
+    """The last commit knew of 0 records behind it; 9 came later."""
+    seen = []
+    drawn = charts.lines_over_time
+    monkeypatch.setattr(charts, "lines_over_time", lambda *of, **how: seen.append(of[1]) or drawn(*of, **how))
+    write_segment(tmp_path / "t-0", 0, [batch(at, [b"v"], timestamp=NOW + at * 60_000) for at in range(10)])
+    write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(1, NOW))])
+    bl.report(tmp_path)
+    ((times, series),) = seen[0]
+    assert (times[-1], series.values[-1]) == (NOW + 540_000, 9)
+
+
+def test_labels_of_seconds_have_their_minute():
+    """They were "30, 22:44, 30"."""
+    svg = charts.bars_over_time("x", [NOW, NOW + 120_000], 1000, [charts.Series([1, 2], 0)], charts.RECORDS)
+    labels = [text for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg) if ":" in text]
+    assert len(labels) > 2
+    assert all(re.fullmatch(r"\d\d:\d\d:\d\d", label) for label in labels)
+
+
+def test_kafkas_own_topics_get_no_advice_on_codecs(tmp_path):
+    write_segment(tmp_path / "t-0", 0, [batch(0, [b"v" * 100])])
+    write_records(tmp_path, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(0))])
+    assert set(bl.report(tmp_path).tables["space"]["topic"].to_pylist()) == {"t"}
+
+
+def test_one_of_a_kind_is_singular():
+    text = Parsed(bl.report("examples/incident").html).text
+    tiles = list(pairwise(text))
+    assert {("1", " error or warning"), ("1", " hanging transaction")} <= set(tiles)
+    assert any(re.search(r"\d\d:\d\d:\d\d UTC ", one) for one in text), "the time of the report has no zone"

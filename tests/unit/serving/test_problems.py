@@ -158,14 +158,14 @@ def test_sound_logs_are_not_told(tmp_path, caplog):
 
 def test_the_command_ends_with_1_after_a_client_has_met_damage(tmp_path):
     segment, second = damaged_directory(tmp_path / "data", DAMAGES["a wrong checksum"][0])
-    with Process(tmp_path / "data") as server:
+    with Process(tmp_path / "data", "--topic", "t") as server:
         assert read_by_client("{}:{}".format(*server.address)) == ([0], "CorruptRecordException")
         server.process.send_signal(signal.SIGTERM)
         told, following = server.process.stderr.read().splitlines()
         assert server.process.wait() == 1
     assert re.match(rf"damaged: record batch crc mismatch at {segment}:{second} \(base_offset 1\): stored ", told)
     assert "--on-corrupt skip" in told
-    assert following == f"next: brokerless check {tmp_path / 'data'}"
+    assert following == f"next: brokerless check {tmp_path / 'data'} --topic t"
 
 
 def damaged_at_its_end(path, batches):
@@ -183,14 +183,14 @@ def test_damage_at_the_end_of_a_log_is_told_at_the_start(tmp_path):
     """A client that reads an undamaged topic would not meet it."""
     segment = damaged_at_its_end(tmp_path / "data", [batch(0, [b"v" * 100], timestamp=NOW)] * 3)
     last = segment.stat().st_size * 2 // 3
-    with Process(tmp_path / "data") as server:
+    with Process(tmp_path / "data", "--topic", "t", "--memory", "64MiB") as server:
         told, following = server.process.stderr.readline(), server.process.stderr.readline()
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait() == 130, "no client has met it"
     assert told.startswith(
         f"warning: t-0: lost: offset 2 and all later ones at {segment}:{last}: record batch crc mismatch"
     )
-    assert following == f"next: brokerless check {tmp_path / 'data'}\n"
+    assert following == f"next: brokerless check {tmp_path / 'data'} --topic t\n"
 
 
 @pytest.mark.parametrize("is_clean", [True, False])

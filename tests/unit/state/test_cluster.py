@@ -321,7 +321,7 @@ def test_a_metadata_transaction_counts_when_it_ends(end):
 def test_every_subject_is_empty_without_records():
     for subject, schema in SCHEMAS.items():
         assert MetadataImage().table(subject) == pa.Table.from_pylist([], schema)
-    with pytest.raises(ValueError, match="unknown subject 'nothing': there is brokers, "):
+    with pytest.raises(ValueError, match="unknown subject 'nothing': there are brokers, "):
         ClusterState("", MetadataImage()).table("nothing")
 
 

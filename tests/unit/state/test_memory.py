@@ -126,7 +126,7 @@ def test_hostile_records_take_bounded_memory(tmp_path, small, topic, hostile):
     for verb, *options in VERBS[topic]:
         ran = run_measured(verb, tmp_path, *options)
         assert ran.megabytes < small[verb, *options] + CAP_MB, (verb, options)
-        assert ran.code in (0, 1), ran.err
+        assert ran.code in (0, 1, 3), ran.err
         said += ran.err
     if "again" not in hostile.__name__:
         assert "left out" in said
@@ -144,7 +144,7 @@ def test_several_hostile_partitions_take_no_more_memory_together(tmp_path, small
     for verb, *options in VERBS[topic]:
         ran = run_measured(verb, logs, *options)
         assert ran.megabytes < small[verb, *options] + CAP_MB, (verb, options)
-        assert ran.code in (0, 1), ran.err
+        assert ran.code in (0, 1, 3), ran.err
     ran = run_measured("check", "--deep", logs)
     assert ran.megabytes < CAP_MB
     assert ran.code == 3, ran.err

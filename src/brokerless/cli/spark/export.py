@@ -12,6 +12,7 @@ from brokerless.cli.options import as_json, chosen_topics, existing_path, isolat
 from brokerless.cli.spark.pairs import pair
 from brokerless.cli.spark.reports import print_lost, print_report, tasks_in_words
 from brokerless.cli.spark.session import on_spark, task_progress
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +102,9 @@ def export(
             options=options | dict(others),
         )
     print_report(exported.partitions, form)
-    terminal.say(tasks_in_words(exported.tasks, exported.skipped), err=True)
+    records = counted(sum(found.rows for found in exported.partitions), "record")
+    files = "" if exported.files is None else f" in {counted(exported.files, 'file')}"
+    terminal.say(f"{records}{files} in {output}; {tasks_in_words(exported.tasks, exported.skipped)}", err=True)
     print_lost(exported.lost)
     if exported.replaced_keys:
         terminal.say(

@@ -29,4 +29,4 @@ def report(spark: SparkSession, paths: tuple[str, ...], output: str, topics: tup
         with task_progress(spark, "report"):
             found = job(spark, *paths, topics=topics or None, samples=samples)
         file.write(found.html.encode())
-    verb.tell(found)
+    verb.tell(found, output)

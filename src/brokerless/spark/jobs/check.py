@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import unknown
+from brokerless.arguments import check_paths, unknown
 from brokerless.checking.codes import LEVELS
 from brokerless.spark.jobs.reading import read
 
@@ -54,6 +54,7 @@ def check(
 
     Example: `check(spark, "/kafka/data1", "/kafka/data2", topics=["orders"]).show(truncate=False)`
     """
+    check_paths("check", paths)
     if level not in LEVELS:
         raise unknown("level", level, LEVELS)
     return read(spark, paths, topics, view="findings", level=level)

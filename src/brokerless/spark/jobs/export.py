@@ -68,6 +68,7 @@ class ExportReport:
         lost: the ranges that `onCorrupt=skip` left out.
         replaced_keys: the number of header keys with a U+FFFD, which replaces bytes of the log that are not UTF-8.
         notes: information for the caller, one sentence per note.
+        files: the number of files with records; None if Spark wrote them.
     """
 
     partitions: tuple[PartitionReport, ...]
@@ -76,6 +77,7 @@ class ExportReport:
     lost: tuple[Defect, ...]
     replaced_keys: int
     notes: tuple[str, ...] = ()
+    files: int | None = None
 
 
 def export(
@@ -268,6 +270,7 @@ def _report(manifest: Manifest, *, tasks: int) -> ExportReport:
         skipped=manifest.tasks - tasks,
         lost=manifest.lost,
         replaced_keys=manifest.replaced_keys,
+        files=len(manifest.files),
     )
 
 

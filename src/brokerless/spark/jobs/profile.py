@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import check_several, unknown
+from brokerless.arguments import check_paths, check_several, unknown
 from brokerless.inspection.profile import FACTS
 from brokerless.spark.jobs.reading import read
 
@@ -54,6 +54,7 @@ def profile(
 
     Example: `profile(spark, "/kafka/data1", by=["topic", "hour"]).show()`
     """
+    check_paths("profile", paths)
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's usual name
 
     check_several("by", by)

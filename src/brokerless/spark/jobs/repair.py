@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import some_or_all
+from brokerless.arguments import check_paths, some_or_all
 from brokerless.healing.repair import repair as of_directory
 from brokerless.io.remote import is_remote
 from brokerless.spark.jobs.spark_tasks import SparkTasks
@@ -51,6 +51,7 @@ def repair(
 
     Example: `repair(spark, "/kafka/data1", "/kafka/data2", dry_run=True)`
     """
+    check_paths("repair", paths)
     names = some_or_all("topics", topics)
     if not paths or not suffix:
         raise ValueError("give at least one log directory, and a suffix")

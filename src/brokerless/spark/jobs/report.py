@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from brokerless.arguments import some_or_all
+from brokerless.arguments import check_paths, some_or_all
 from brokerless.io import storage
 from brokerless.reporting.report import ClusterReport, check_installed, check_samples
 from brokerless.reporting.tables import compute
@@ -37,6 +37,7 @@ def report(
 
     Example: `report(spark, "/kafka/data1", "/kafka/data2").save("report.html")`
     """
+    check_paths("report", paths)
     names = some_or_all("topics", topics)
     check_installed()
     check_samples(samples)

@@ -13,7 +13,7 @@ import os
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from brokerless.arguments import some_or_all
+from brokerless.arguments import check_paths, some_or_all
 from brokerless.io import storage
 from brokerless.rewriting.erase import Erasure
 from brokerless.rewriting.progress_file import ProgressFile
@@ -71,6 +71,7 @@ def rewrite(
 
     Example: `rewrite(spark, Compaction(roll=True), "/data1", "/data2", topics=["users"], resume_file="done.jsonl")`
     """
+    check_paths("rewrite", paths)
     return list(
         rewrite_each(
             operation,
