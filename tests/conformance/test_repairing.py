@@ -43,6 +43,9 @@ def harm(data):
     """Damage batches on both sides of sound ones, and files of each kind; return the lost batches by topic."""
     path, of_first = data_batches(data / "plain-0", 0)
     damage.flip_bit(path, of_first[3]["position"] + 70)
+    # No checksum covers the magic and the length: a repair keeps such batches.
+    damage.flip_bit(path, of_first[5]["position"] + 16)
+    damage.flip_bit(path, of_first[7]["position"] + 10)
     path, of_second = data_batches(data / "plain-0", 1)
     damage.overwrite(path, of_second[2]["position"], bytes(of_second[2]["size"]))
     path, of_txn = data_batches(data / "txn-0", 1)
@@ -75,6 +78,23 @@ def test_a_broker_serves_what_was_kept(client, left, tmp_path, in_place):
         assert [line for line in complaints(broker.log) if "-0" in line] == []
         end = client.offset(broker, "plain", 0, -1)
         assert client.produce(broker, "plain", 0, 1)[0]["offset"] == end
+
+
+@pytest.mark.parametrize("magic", [3, 130])
+def test_a_consumer_stops_at_a_magic_that_no_release_writes(client, left, tmp_path, magic):
+    source, release, _ = left
+    data = shutil.copytree(source, tmp_path / "data")
+    path, batches = data_batches(data / "plain-0", 0)
+    damage.overwrite(path, batches[5]["position"] + 16, bytes([magic]))
+    assert "batch-magic" in {one.code for one in bl.check(data)}
+    is_killed = not (data / checkpoints.CLEAN_SHUTDOWN).exists()
+    with Broker(data, log=tmp_path / "broker.log", version=release, **AFTER_A_KILL) as broker:
+        rows, error = client.consume_to_damage(broker, "plain")
+        end = client.offset(broker, "plain", 0, -1)
+    assert [row["offset"] for row in rows] == list(range(batches[5]["base_offset"]))
+    # A recovery takes a negative magic for 1, and truncates the log there.
+    is_cut = is_killed and magic == 130
+    assert (error is None, end == batches[5]["base_offset"]) == (is_cut, is_cut)
 
 
 def test_a_broker_serves_all_with_what_another_replica_has(client, left, tmp_path):

@@ -175,7 +175,7 @@ CODES: dict[str, Code] = {
         "error",
         "a batch has a magic that no Kafka release writes",
         "It loads a log with a magic above 2 as if it were 2, and truncates it at a negative magic after an unclean "
-        "shutdown. It serves the batch, but followers refuse it.",
+        "shutdown. It serves a batch that it keeps.",
         _ENDS_HERE,
         f"{_REPAIR_HEADER}. {_REPLICA}. {_SKIP}",
         subject="batch",

@@ -159,7 +159,7 @@ def test_groups_are_not_named_if_the_end_of_the_log_is_kept(data, tmp_path):
 
 @pytest.mark.parametrize("seed", [*range(24), 298])
 def test_a_batch_that_was_moved_past_another_one_of_a_compacted_log_is_told(tmp_path, seed):
-    """Nothing tells which of the two was moved. Of the last batch only other files tell where it was: it stays here."""
+    """No file tells which of two batches was moved. The last batch is not moved here: other files name its offset."""
     chance = random.Random(seed)
     bases = sorted(chance.sample(range(0, 200, 2), 12))
     at = chance.randrange(2, 11)

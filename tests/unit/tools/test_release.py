@@ -173,7 +173,7 @@ def test_prepare_commits_the_version_the_locks_and_the_changelog(checkout, prepa
 
 
 def fail_after(module, monkeypatch, name, error, *, with_arguments=()):
-    """Let a function of the tool do its work, and fail then."""
+    """Make a function of the tool fail after its work."""
     works = getattr(module, name)
 
     def fails(*arguments):
