@@ -101,7 +101,7 @@ def test_garbage_before_a_batch_at_a_gap_of_an_earlier_repair_loses_no_offset(da
     assert offsets(tmp_path / "to") == [at for at in range(40) if at not in range(13, 16)]
 
 
-@pytest.mark.parametrize("batch_number", [0, 5, 19, 20])
+@pytest.mark.parametrize("batch_number", [0, 5, 19, 20, 39])
 @pytest.mark.parametrize("at", [8, 9, 10, 11, 16])
 @pytest.mark.parametrize("bit", range(8))
 def test_a_batch_whose_magic_or_length_is_wrong_is_kept(data, tmp_path, batch_number, at, bit):
