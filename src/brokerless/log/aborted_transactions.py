@@ -266,7 +266,9 @@ def _walk(
     aborted: list[Aborted] = []
     doubts: list[Doubt] = []
     for segment in files.segments[first:]:
-        is_met = files.extent.damage is not None and end_offset >= files.extent.next_offset
+        # A last segment without a batch begins at the end, and the records that it lost may have had markers.
+        is_harmed = files.extent.damage is not None or files.lost_at_end is not None
+        is_met = is_harmed and end_offset >= files.extent.next_offset
         if segment.base_offset >= end_offset and not is_met:
             break
         low = None if start_offset is None or segment.base_offset >= start_offset else start_offset
