@@ -18,7 +18,7 @@ Modules:
     leader_epochs.py           leader epochs that contradict each other
     abort_markers.py           lost markers of aborted transactions
     groups_ahead.py            groups that committed offsets beyond the new end of a log
-    suspect_batches.py         batches with a wrong checksum whose records can be decoded
+    suspect_batches.py         damaged batches whose records are there
     report.py                  the report of a repair or a rescue
     lost_directory.py          the bytes that a result lacks, and the report
     damaged_range.py           offsets that damage hit, with their state after the repair
