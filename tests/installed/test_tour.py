@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
-COMMANDS = re.findall(r"^\$ (brokerless .*)\n((?:(?!```).*\n)*)", README, flags=re.MULTILINE)
-PAIRS = [pytest.param(*pair, id=pair[0]) for pair in COMMANDS]
+SESSIONS = re.findall(r"^```console\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ (.*)\n", flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize(("command", "shown"), PAIRS)
-def test_a_command_prints_what_is_shown(examples, environment, command, shown):
-    done = subprocess.run(
-        command, shell=True, cwd=examples, env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.returncode) == (shown, 1 if "error" in shown else 0), done.stderr
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session.splitlines()[0].removeprefix("$ "))
+def test_a_session_prints_what_is_shown(examples, environment, session):
+    typed = []
+    for command in COMMAND.findall(session):
+        done = subprocess.run(
+            command, shell=True, cwd=examples, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == (1 if "error" in done.stdout else 0), done.stderr
+        typed.append(f"$ {command}\n{done.stdout}")
+    assert "".join(typed) == session
 
 
 def test_the_python_session_prints_what_is_shown(examples, monkeypatch):
@@ -30,4 +34,5 @@ def test_the_python_session_prints_what_is_shown(examples, monkeypatch):
 
 
 def test_the_readme_shows_commands_of_each_job():
-    assert {command.split()[1] for command, _ in COMMANDS} >= {"ls", "read", "offsets", "convert", "rescue"}
+    verbs = re.findall(r"^\$.*\bbrokerless (\w+)", "".join(SESSIONS), flags=re.MULTILINE)
+    assert {*verbs} >= {"produce", "ls", "read", "offsets", "convert", "rescue"}
