@@ -164,11 +164,11 @@ class RememberingDisk:
             os.unlink(path)
             del parent.names[name]
 
-    def mkdir(self, path):
+    def mkdir(self, path, mode=0o777):
         with self._lock:
             parent, name = self._place(path)
             self._step("make directory", path)
-            os.mkdir(path)
+            os.mkdir(path, mode)
             parent.names[name] = Directory()
 
     def rmdir(self, path):

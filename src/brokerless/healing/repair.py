@@ -82,7 +82,10 @@ def repair(
     for made in (output, lost_path):
         disk.check_local(os.fspath("" if made is None else made))
     if not dry_run and (output is None) != in_place:
-        raise ValueError(f"give either a directory for the result ({option('output')}), or {option('in_place')}")
+        raise ValueError(
+            f"give either a directory for the result ({option('output')}), or {option('in_place')}; "
+            f"{option('dry_run')} says what either would do"
+        )
     names = some_or_all("topics", topics)
     if not storage.exists(given):
         raise FileNotFoundError(errno.ENOENT, "no such directory", given)
@@ -109,7 +112,7 @@ def repair(
     if not in_place:
         with collected():
             return plan.copy(target, lost_to, is_partition=is_partition).with_paths(shown)
-    with collected(), _locked(given):
+    with _locked(given), collected():
         result = plan.replace(lost_to)
     # The lock is released here: a check fails while a process holds it.
     return plan.verified(result).with_paths(shown)

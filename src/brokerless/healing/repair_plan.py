@@ -217,7 +217,8 @@ class RepairPlan:
         disk.check_local(to)
         self.at_rest.check()
         result = self.report(to)
-        with StagedCopy(to, is_partition=is_partition) as copy:
+        like = [one.log.path for one in self.logs] if is_partition else [self._root_path]
+        with StagedCopy(to, is_partition=is_partition, like=like) as copy:
             ends: dict[tuple[str, int], Loaded] = {}
             for one in self.logs:
                 name = os.path.basename(os.path.abspath(one.log.path))

@@ -185,7 +185,7 @@ class _NewNodes:
     def write(self, report_to: str) -> None:
         """Write the directories, check them, and publish them."""
         result = self._plan.report
-        with StagedCopy(result.output, is_partition=False) as copy:
+        with StagedCopy(result.output, is_partition=False, like=[root.path for root in self._plan.roots]) as copy:
             for node in self._plan.nodes:
                 directory = self._directory(copy.path, node)
                 if directory != copy.path:

@@ -3,6 +3,7 @@
 Modules:
     storage.py, remote.py      listing, sizes and range reads: local files, and object stores through fsspec
     disk.py                    every change to a file system, durable only where stated
+    access.py                  owners and permissions of what is created
     file_window.py             a file read through one reused buffer
     runner.py, processes.py    calls that run several at a time, in threads or in processes
     interrupts.py              interrupts that wait for the end of a change

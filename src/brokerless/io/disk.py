@@ -16,6 +16,7 @@ import sys
 from typing import TYPE_CHECKING, Self
 
 from brokerless.io import interrupts, remote
+from brokerless.io.access import Access
 from brokerless.io.remote import is_remote
 
 if sys.platform == "darwin":
@@ -48,10 +49,10 @@ class Output:
 
     __slots__ = ("_descriptor", "_waiting", "path")
 
-    def __init__(self, path: str, flags: int) -> None:
+    def __init__(self, path: str, flags: int, mode: int = 0o600) -> None:
         self.path = path
         self._waiting = 0
-        self._descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)
+        self._descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), mode)
 
     def __enter__(self) -> Self:
         return self
@@ -158,12 +159,15 @@ def check_local(path: str, what: str = "write to") -> None:
 
 
 def create(path: str) -> Output:
-    """Create an empty file.
+    """Create an empty file, for those who may use the directory around it.
 
     Raises:
         FileExistsError: `path` exists.
     """
-    return Output(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    access = Access.around(path)
+    output = Output(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, access.of_files)
+    access.give(output.fileno())
+    return output
 
 
 def open_existing(path: str) -> Output:
@@ -175,13 +179,19 @@ def open_existing(path: str) -> Output:
     return Output(path, os.O_RDWR)
 
 
-def make_directory(path: str) -> None:
+def make_directory(path: str, access: Access | None = None) -> None:
     """Create a directory in an existing one.
+
+    Args:
+        path: the new directory.
+        access: for whom; None: for those who may use the directory around it.
 
     Raises:
         FileExistsError: `path` exists.
     """
-    os.mkdir(path)
+    access = access or Access.around(path)
+    os.mkdir(path, access.of_directories)
+    access.give_directory(path)
 
 
 def remove_directory(path: str) -> None:

@@ -17,6 +17,8 @@ import threading
 
 from brokerless.errors import CorruptRecordError, LogInUseError
 from brokerless.io import disk, storage
+from brokerless.io.access import foreign_owner, user_name
+from brokerless.notes import note
 
 # The device and inode of each lock file that this process holds.
 _held: set[tuple[int, int]] = set()
@@ -64,6 +66,13 @@ class Lock:
             self._file = file
             self._identity: tuple[int, int] | None = identity
             _held.add(identity)
+        owner = foreign_owner(os.path.dirname(path) or ".")
+        if owner is not None:
+            name = user_name(owner)
+            note(
+                f"{os.path.dirname(path)} belongs to the user {name}, but new files will belong to "
+                f"{user_name(os.geteuid())}, and {name} may not be able to write to them: run this as {name}"
+            )
 
     def release(self) -> None:
         """Remove the file and release the lock, as a broker does at shutdown. Idempotent."""

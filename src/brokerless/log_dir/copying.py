@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Self
 
 from brokerless.errors import LogInUseError, located
 from brokerless.io import disk, interrupts, storage
+from brokerless.io.access import Access
 from brokerless.io.remote import is_remote
-from brokerless.layout import checkpoints, file_names, streaming_epochs
+from brokerless.layout import checkpoints, file_names, lock, streaming_epochs
 from brokerless.layout.log_dir_files import LogDirFiles, check_outside
 from brokerless.log_dir import transactional_ids
 
@@ -42,6 +43,7 @@ class StagedCopy:
     Args:
         to: the path of the finished copy, which must not exist.
         is_partition: whether the copy is a partition directory, not a log directory.
+        like: the copied directories: the copy permits no more than each of them, and has the owner of the first.
 
     Attributes:
         path: the path of the unfinished copy.
@@ -52,8 +54,10 @@ class StagedCopy:
         ValueError: `to` is in a partition directory, or a broker would fail on it or mistake it for a partition.
     """
 
-    def __init__(self, to: str, *, is_partition: bool) -> None:
+    def __init__(self, to: str, *, is_partition: bool, like: Iterable[str] = ()) -> None:
         self._to = os.path.abspath(to)
+        local = [directory for directory in like if not is_remote(directory)]
+        self._access = Access.common(local) if local else None
         if storage.exists(self._to):
             raise FileExistsError(errno.EEXIST, "exists: a copy needs a new path", to)
         parent, name = os.path.split(self._to)
@@ -76,7 +80,7 @@ class StagedCopy:
 
     def __enter__(self) -> Self:
         try:
-            disk.make_directory(self.path)
+            disk.make_directory(self.path, self._access)
         except BaseException:
             self.__exit__()
             raise
@@ -210,10 +214,8 @@ def check_at_rest(root: LogDirFiles) -> None:
     Raises:
         LogInUseError: a broker, or another writer, has the directory open.
     """
-    if root.is_locked:
-        raise LogInUseError(
-            f"in use: a broker, or another writer, holds {root.path}; stop it first, or work on a snapshot"
-        )
+    if not is_remote(root.path):
+        lock.check_free(f"{root.path}/{checkpoints.LOCK}")
 
 
 def copy_file(path: str, to: str, progress: Callable[[int], None] = lambda _: None) -> None:

@@ -247,7 +247,7 @@ def _rewrite_copy(
     selection = source.selection
     check_at_rest(selection.root)
     original = next(iter(selection.directories.values())) if selection.is_partition else selection.root.path
-    with StagedCopy(to, is_partition=selection.is_partition) as copy:
+    with StagedCopy(to, is_partition=selection.is_partition, like=[original]) as copy:
         with copy.name_in_errors(original):
             copied = source._replace(selection=_copy(selection, copy, progress))
             logs = _OpenLogs(copied, operation, is_original=False)

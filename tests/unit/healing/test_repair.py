@@ -6,6 +6,8 @@ import random
 import re
 import shutil
 import struct
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -1298,3 +1300,14 @@ def test_deleted_records_do_not_come_back_without_the_checkpoint_of_log_starts(c
     assert sum("has no log start offset for it" in doubt for doubt in map(str, repaired.doubts)) == 2
     starts = [log.log_start_offset for log in bl.LogDirs(tmp_path / "to").logs()]
     assert sorted(starts) == [117, 200]
+
+
+def test_a_repair_of_a_directory_in_use_names_the_process(copied, tmp_path):
+    log_dir = copied("kafka-4.1", "headers-0").parent
+    script = "import sys; from brokerless.layout.lock import Lock; lock = Lock(sys.argv[1]); print(flush=True); input()"
+    command = [sys.executable, "-c", script, str(log_dir / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        holder.stdout.readline()
+        with pytest.raises(bl.errors.LogInUseError, match=f"process {holder.pid} "):
+            bl.repair(log_dir, tmp_path / "repaired")
+        holder.communicate(b"\n")

@@ -314,7 +314,7 @@ def test_a_part_that_others_may_use_than_the_log_is_copied(small, in_place, monk
     if is_another_users:
         monkeypatch.setattr(staged_logs, "_access", lambda path: path == part.path)
     else:
-        os.chmod(part.path, 0o600)
+        os.chmod(part.path, 0o666)
     assert not commit_and_number(write, [part]) & set(inodes(small).values())
     assert len({file.stat().st_mode for file in (small / "t-0").glob("*.log")}) == 1
     assert values(small)[250:] == list(range(40))
