@@ -62,7 +62,10 @@ def jobs(spark: SparkSession, path: Path, scratch: Path, topic: Topic) -> dict[s
             lambda: rewrite(spark, bl.Conversion(compression=other), str(copy), topics=topics),
             copied,
         ),
-        "compact": (lambda: rewrite(spark, bl.Compaction(roll=True), str(copy), topics=topics), copied),
+        "compact": (
+            lambda: rewrite(spark, bl.Compaction(roll=True, cleanup_policy="compact"), str(copy), topics=topics),
+            copied,
+        ),
     }
 
 

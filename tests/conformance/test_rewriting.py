@@ -23,6 +23,8 @@ from support.polling import until
 EARLIEST, LATEST = -2, -1
 ROW = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 COMPACTED = {"keyed": True, "cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.01}
+# Of a topic that a broker would not compact.
+COMPACTION = Compaction(cleanup_policy="compact")
 
 
 def fill(data, *, keyed=False, **settings):
@@ -84,7 +86,7 @@ def test_compacted(client, tmp_path):
         assert complaints(broker.log) == []
 
 
-@pytest.mark.parametrize("operation", [Conversion(compression="zstd"), Compaction(), Erasure(key_prefixes=(b"key-1",))])
+@pytest.mark.parametrize("operation", [Conversion(compression="zstd"), COMPACTION, Erasure(key_prefixes=(b"key-1",))])
 def test_a_dry_run_beside_a_running_broker(client, tmp_path, operation):
     """It reports what it would once the broker has stopped, and the broker notices nothing."""
     data = fill(tmp_path / "data", keyed=True, retention_ms=-1)
@@ -356,7 +358,7 @@ def test_a_swap_that_was_cut_short(client, tmp_path, renamed, is_new):
 
     data = cut_short(
         tmp_path,
-        lambda path: rewrite(Compaction(), path, topics=["t"], partitions=[0]),
+        lambda path: rewrite(COMPACTION, path, topics=["t"], partitions=[0]),
         before=rf"rename \S+/\d+{renamed}",
     )
     assert [path.name for path in (data / "t-0").iterdir() if path.name.endswith((".cleaned", ".swap"))]
@@ -373,7 +375,7 @@ def test_attempts_that_a_killed_owner_left(client, tmp_path):
 
     data = cut_short(
         tmp_path,
-        lambda path: list(rewrite_each(Compaction(), [path], topics=["t"], partitions=[0], runner=Repeating())),
+        lambda path: list(rewrite_each(COMPACTION, [path], topics=["t"], partitions=[0], runner=Repeating())),
         before=r"rename \S+/\d+\.index\.cleaned",
     )
     assert len([path for path in data.glob("t-0.*-delete/*") if path.is_dir()]) == 2

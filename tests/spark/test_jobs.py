@@ -185,7 +185,7 @@ def test_the_commands(run, data, tmp_path):
 def test_the_guide(spark, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with bl.create_log_dir("data") as log_dir:
-        log_dir.create_topic("orders")
+        log_dir.create_topic("orders", cleanup_policy="compact")
         for i in range(4):
             log_dir.log("orders", 0).append(batch(0, [b"%d" % i], keys=[b"key"], timestamp=NOW))
     names = {"spark": spark}
@@ -261,3 +261,12 @@ def test_another_master(data, submits):
     findings = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert [finding["topic"] for finding in findings] == ["u"]
     assert submits or done.stdout.count("\n") == 1
+
+
+def test_a_machine_without_java_is_told_so(tmp_path):
+    command = [sys.executable, "-m", "brokerless", "spark", "check", str(tmp_path)]
+    done = subprocess.run(
+        command, env={**os.environ, "JAVA_HOME": "/nowhere"}, capture_output=True, text=True, check=False
+    )
+    told = "brokerless: Spark needs Java 17 or newer, and finds none: install it, or set JAVA_HOME"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, told)

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     "--ignore-checkpoint", is_flag=True, help="Ignore the cleaner's checkpoint, and treat the whole log as dirty."
 )
 @click.option(
+    "--cleanup-policy",
+    type=click.Choice(["compact", "compact,delete"]),
+    help="Override the topic's setting. A topic whose policy does not include compact is refused.",
+)
+@click.option(
     "--min-compaction-lag-ms",
     type=long_from(0),
     help="Skip segments with younger records. Overrides the topic's setting.",

@@ -66,11 +66,14 @@ def test_records_without_a_key_are_a_matter_of_asking(tmp_path, run):
     with bl.create_log_dir(tmp_path / "data") as log_dir:
         log_dir.create_topic("t", 1)
         log_dir.log("t", 0).append(batch(0, [b"1"]))
-    refused = run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--roll")
+    asked = ("compact", tmp_path / "data", "--topic", "t", "--in-place", "--cleanup-policy", "compact")
+    refused = run(*asked[:-2], "--roll")
+    assert (refused.code, "give --cleanup-policy compact" in refused.err) == (2, True)
+    refused = run(*asked, "--roll")
     assert refused.code == 2
     assert "1 of its records have no key, the first of them at offset 0" in refused.err
     assert offsets(tmp_path / "data") == {"t-0": [0]}
-    assert run("compact", tmp_path / "data", "--topic", "t", "--in-place", "--drop-null-keys").code == 0
+    assert run(*asked, "--drop-null-keys").code == 0
     assert offsets(tmp_path / "data") == {"t-0": []}
 
 

@@ -283,7 +283,9 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-@pytest.mark.parametrize("verb", [Retention(before_offset=3), Truncation(offset=9), Compaction()])
+@pytest.mark.parametrize(
+    "verb", [Retention(before_offset=3), Truncation(offset=9), Compaction(cleanup_policy="compact")]
+)
 def test_a_copy_says_which_damage_it_has(data, tmp_path, damage, verb):
     """Done, exit 0, and the damage of the old directory is in the new one."""
     newest = data / "t-0" / f"{6:020d}.log"

@@ -260,7 +260,12 @@ def test_a_copy_of_one_partition_goes_by_its_topics_settings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "verb", [bl.Compaction(roll=True, drop_null_keys=True), bl.Truncation(offset=3), bl.Truncation(timestamp=NOW + 3)]
+    "verb",
+    [
+        bl.Compaction(roll=True, drop_null_keys=True, cleanup_policy="compact"),
+        bl.Truncation(offset=3),
+        bl.Truncation(timestamp=NOW + 3),
+    ],
 )
 def test_a_dry_run_reports_the_same_of_a_preallocated_segment(tmp_path, verb):
     with bl.create_log_dir(tmp_path / "data") as log_dir:
@@ -447,7 +452,7 @@ def test_an_error_of_a_copy_names_what_was_copied(data, tmp_path, named, topics)
     "operation",
     [
         bl.Conversion(compression="zstd"),
-        bl.Compaction(),
+        bl.Compaction(cleanup_policy="compact"),
         bl.Retention(before_offset=1),
         bl.Erasure(keys=(b"a",)),
         bl.Truncation(offset=1),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from brokerless.append.operation import Outcome, outputs_of
 from brokerless.arguments import check_number
 from brokerless.layout.release import NEWEST, Release
+from brokerless.layout.topic_config import UNKNOWN
 from brokerless.log.aborted_transactions import aborted_index
 from brokerless.rewriting.compact import distributed
 from brokerless.rewriting.compact.passes import ALL_HASHES, VERDICTS_SHARE, Plan, decide_all, merged, rewrite
@@ -47,6 +48,8 @@ class Compaction:
             tombstones of keys without newer records.
         only_due: skip logs that a broker's cleaner would skip, such as those of topics whose cleanup.policy does not
             include "compact".
+        cleanup_policy: overrides the topic's policy: "compact" or "compact,delete". Without it, a compaction refuses a
+            topic that a broker would never compact.
         min_compaction_lag_ms: overrides the topic's setting.
         delete_retention_ms: overrides the topic's setting.
         release: the Kafka release whose cleaner to follow. A batch that ends at the high watermark stays, even without
@@ -55,7 +58,7 @@ class Compaction:
             memory, the more often the log is read.
 
     >>> import brokerless as bl
-    >>> with bl.Producer(NEW, "users") as producer:
+    >>> with bl.Producer(NEW, "users", cleanup_policy="compact") as producer:
     ...     producer.send([{"key": b"a", "value": b"1"}, {"key": b"a", "value": b"2"}])
     >>> [done.report.total("kept") for done in bl.rewrite(Compaction(roll=True), NEW, topics=["users"])]
     [1]
@@ -67,6 +70,7 @@ class Compaction:
     drop_null_keys: bool = False
     ignore_checkpoint: bool = False
     only_due: bool = False
+    cleanup_policy: str | None = None
     min_compaction_lag_ms: int | None = None
     delete_retention_ms: int | None = None
     memory: int = 512 << 20
@@ -93,10 +97,11 @@ class Compaction:
         """Plan what to clean.
 
         Raises:
-            ValueError: the log is tiered, and brokers never clean such a log.
+            ValueError: the log is tiered, or its policy does not include "compact": brokers never clean such a log.
             CorruptRecordError: a segment is damaged where a transaction's marker may be.
         """
-        given = {name: getattr(self, name) for name in _OF_RECORDS if getattr(self, name) is not None}
+        overriding = ("cleanup_policy", *_OF_RECORDS)
+        given = {name: getattr(self, name) for name in overriding if getattr(self, name) is not None}
         config, active = state.config.with_keywords(given), state.segments[-1]
         # The log has been rolled, unless this is a dry run.
         active_bytes = batches_size(active)
@@ -111,6 +116,13 @@ class Compaction:
             raise ValueError(
                 f"cannot compact {state.directory}, because the log is tiered: {state.remote_part()}, and these would "
                 "stay unchanged. Brokers do not compact tiered topics either"
+            )
+        if not (self.only_due or config.is_compacted or config.source_of("cleanup_policy") == UNKNOWN):
+            policy = config.cleanup_policy or "empty"
+            raise ValueError(
+                f"cannot compact {state.directory}: the cleanup.policy of its topic is {policy}, so a broker keeps "
+                "several records of a key, and a compaction would remove all but the last. If that is what you want, "
+                f"give {option('cleanup_policy', 'compact')}"
             )
         is_due = config.is_compacted and found.is_due(config.min_cleanable_dirty_ratio)
         return Plan(

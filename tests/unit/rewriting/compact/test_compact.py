@@ -220,10 +220,11 @@ def test_records_without_a_key_are_not_dropped_unasked(tmp_path):
     log.append(batch(0, [b"1", b"2"]))
     log.roll()
     before = contents(log)
+    asked = {"cleanup_policy": "compact"}
     with pytest.raises(ValueError, match="2 of its records have no key, the first of them at offset 1"):
-        log.run(Compaction())
+        log.run(Compaction(**asked))
     assert contents(log) == before
-    assert log.run(Compaction(drop_null_keys=True)).total("unkeyed") == 2
+    assert log.run(Compaction(**asked, drop_null_keys=True)).total("unkeyed") == 2
     assert [row[0] for row in rows(log)] == [0]
 
 
@@ -250,6 +251,20 @@ def test_a_log_that_no_cleaner_would_take_up_is_left_alone_if_asked(tmp_path):
     assert log.run(Compaction()).total("superseded") == 1
 
 
+@pytest.mark.parametrize("policy", ["delete", ""])
+def test_a_topic_that_no_cleaner_looks_at_is_refused_unless_the_policy_is_overridden(tmp_path, policy):
+    """All records of a key count there, and its older ones would be gone for good."""
+    steps = [("data", None, [("a", "x")])] * 2 + [("roll", None, None)]
+    log = write(tmp_path / "t-0", steps, cleanup_policy=policy).log
+    before = contents(log)
+    with pytest.raises(ValueError, match=f"the cleanup.policy of its topic is {policy or 'empty'}, so a broker keeps"):
+        log.run(Compaction())
+    with pytest.raises(ValueError, match='give cleanup_policy="compact"'):
+        log.run(Compaction(cleanup_policy="delete"))
+    assert contents(log) == before
+    assert log.run(Compaction(cleanup_policy="compact,delete")).total("superseded") == 1
+
+
 def test_a_topic_that_no_cleaner_looks_at_is_not_due(tmp_path):
     """Its older records with a key are records like the others."""
     steps = [("data", None, [("a", "x")])] * 2 + [("roll", None, None)]
@@ -257,8 +272,8 @@ def test_a_topic_that_no_cleaner_looks_at_is_not_due(tmp_path):
     report = log.run(Compaction(only_due=True))
     assert (report.passes, report.is_due, report.skip_reason) == (0, False, "cleanup_policy")
     assert report.lines()[0].startswith("not due: cleanup.policy is delete")
-    done = log.run(Compaction())
-    assert (done.is_due, done.bytes_before, done.bytes_after) == (False, report.bytes_before, size(log))
+    done = log.run(Compaction(cleanup_policy="compact"))
+    assert (done.is_due, done.bytes_before, done.bytes_after) == (True, report.bytes_before, size(log))
     assert done.bytes_after < done.bytes_before
 
 
