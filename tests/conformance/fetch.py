@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 from kept import cache, drop, key, said  # noqa: E402 - the build's tools are no package
 
 AT = ROOT / "build" / "conformance"
