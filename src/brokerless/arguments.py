@@ -24,7 +24,7 @@ FEW = 5
 _LIKE = 0.65
 _SOME = 8
 # The command that lists all names of a kind.
-_LISTS = {"topic": "brokerless ls", "group": "brokerless groups"}
+_LISTS = {"topic": "brokerless ls", "group": "brokerless groups", "finding": "brokerless finding"}
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:

@@ -135,6 +135,15 @@ def size(text: str) -> int:
     return number
 
 
+def size_or_zero(text: str) -> int:
+    """Parse a number of bytes as `size` does; 0 is one, too.
+
+    >>> size_or_zero("0"), size_or_zero("500MB")
+    (0, 500000000)
+    """
+    return 0 if text == "0" else size(text)
+
+
 def known_release(text: str) -> str:
     """Parse a Kafka release."""
     try:

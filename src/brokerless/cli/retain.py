@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from brokerless.cli.options import long_from, offset_or, release
+from brokerless.cli.options import long_from, offset_or, release, size_or_zero
 from brokerless.cli.rewriting import REWRITE_EXITS, rewriting
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _HIGH_WATERMARK = -1
 @click.option(
     "--retention-ms", type=long_from(0), help="Delete segments older than this, by the timestamps of their records."
 )
-@click.option("--retention-bytes", type=long_from(0), help="Keep at least this many bytes of each partition.")
+@click.option("--retention-bytes", type=size_or_zero, help="Keep at least this many bytes of each partition.")
 @click.option(
     "--before-offset", type=offset_or("latest"), help="Delete the records before this offset (a number, or latest)."
 )

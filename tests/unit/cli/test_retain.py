@@ -29,6 +29,7 @@ def offsets(path):
 
 
 def test_in_place(data, run):
+    assert run("retain", data, "--topic", "t", "--retention-bytes", "500MB", "--dry-run").code == 0
     result = run("retain", data, "--topic", "t", "--partition", 1, "--retention-bytes", 100, "--in-place")
     assert result.code == 0
     assert result.out.splitlines() == [

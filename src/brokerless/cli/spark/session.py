@@ -12,6 +12,7 @@ import importlib.util
 import logging
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -191,6 +192,9 @@ def _in_short() -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
+        if "JAVA_GATEWAY_EXITED" in str(error) and not _has_java():
+            message = "Spark needs Java 17 or newer, and finds none: install it, or set JAVA_HOME"
+            raise click.ClickException(message) from error
         causes = _CAUSE.findall(str(error))
         if not causes:
             # py4j may name the called method first. Java's own error follows, then its stack.
@@ -200,3 +204,9 @@ def _in_short() -> Iterator[None]:
         kind, message = causes[-1]
         terminal.say(f"brokerless: {message}", err=True)
         raise SystemExit(DAMAGE if kind in _DAMAGE else FAILURE) from error
+
+
+def _has_java() -> bool:
+    """Return whether spark-submit finds a JVM: that of JAVA_HOME or, without it, the first `java` on PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java" if home is None else os.path.join(home, "bin", "java")) is not None
