@@ -16,7 +16,7 @@ unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock .cargo/config.toml $(shell find rust/*/src rust/*/Cargo.toml rust/*/build.rs -type f)
 JAR := src/brokerless/spark/brokerless.jar
 
-.PHONY: help sdist setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels test-installed audit coverage site reliability msrv
+.PHONY: help sdist setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels untested-wheel test-installed audit coverage site reliability msrv
 
 setup: prerequisites .venv/.developed build/native/.built $(JAR)  ## .venv with the package, its spark extra and the command
 
@@ -110,9 +110,11 @@ sanitize:  ## the tests of the core and of its part in the JVM under the address
 UNSANITIZED_C = CFLAGS=-fno-sanitize=all
 NATIVE = $$(rustc -vV | sed -n 's/^host: //p')
 
-wheels: .venv-wheels/.installed  ## dist/: the source distribution and, from it, the wheel of this platform, tested as a user installs it; PYTHONS="python3.13 ..." to test it on them too, SDIST=FILE to take a source distribution that exists
-	.venv-wheels/bin/python tools/wheels.py $(if $(SDIST),--sdist "$(SDIST)")
+wheels: untested-wheel  ## dist/: the source distribution and, from it, the wheel of this platform, tested as a user installs it; PYTHONS="python3.13 ..." to test it on them too, SDIST=FILE to take a source distribution that exists
 	$(STEP) installed tools/installed dist/*.whl $(or $(PYTHONS),$(PYTHON))
+
+untested-wheel: .venv-wheels/.installed  ## dist/: the source distribution and the wheel, without the tests
+	.venv-wheels/bin/python tools/wheels.py $(if $(SDIST),--sdist "$(SDIST)")
 
 sdist: .venv-wheels/.installed  ## dist/: the source distribution alone
 	.venv-wheels/bin/python tools/wheels.py --sdist-only
@@ -128,6 +130,7 @@ docs: .venv-docs/.installed  ## site/: these documents, with search, a page for 
 site: .venv-docs/.installed  ## build/site.bundle: the branch gh-pages with the documents of VERSION beside those of earlier versions; nothing is pushed
 	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/.venv-docs/bin:$$PATH" mike deploy --config-file tools/site/mkdocs.yml --update-aliases "$(VERSION)" latest
 	.venv-docs/bin/mike set-default --config-file tools/site/mkdocs.yml latest
+	tools/site/not_found
 	mkdir -p build && git bundle create --quiet build/site.bundle gh-pages
 
 .venv-docs/.installed: pyproject.toml constraints.txt
@@ -170,10 +173,10 @@ build/.conformance: .venv/.developed $(shell find tests/conformance -name pom.xm
 	@tools/prerequisites maven
 	mkdir -p build && .venv/bin/python tests/conformance/fetch.py && touch $@
 
-# The linter of prose: no lock file, since one records the registry's addresses.
-tools/prose/node_modules/.installed: tools/prose/package.json
+# The linter of prose, with the checksums of the lock file. No script of a package runs.
+tools/prose/node_modules/.installed: tools/prose/package.json tools/prose/package-lock.json
 	@tools/prerequisites lint
-	cd tools/prose && npm install --silent --no-package-lock --no-audit --no-fund && touch node_modules/.installed
+	cd tools/prose && npm ci --silent --ignore-scripts --no-audit --no-fund && touch node_modules/.installed
 
 build/native/.built: $(RUST) tools/native.py | prerequisites
 	$(PYTHON) tools/native.py && touch $@

@@ -21,7 +21,8 @@ TARGET = re.compile(
     re.MULTILINE,
 )
 INSIDE = re.compile(r"!\[[^\]]*\]\([^)\s]+")
-PICTURE = re.compile(r"</?picture[^>]*>\s*|<source[^>]*>\s*")
+# With its line, and not with the blank line that ends the block of HTML.
+PICTURE = re.compile(r"[ \t]*</?(?:picture|source)\b[^>]*>(?:[ \t]*\n)?")
 IS_ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 

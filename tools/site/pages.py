@@ -167,10 +167,10 @@ def on_page_content(output: str, page: Page, config: MkDocsConfig, files: Files)
     # The value of a field has one gap before it, and a row has several.
     output = re.sub(r'<span class="go">(?=[^<]*\S {2,}\S[^<]* {2,}\S)', '<span class="go row">', output)
     output = re.sub(r"(?s)<td[^>]*>.*?</td>", lambda cell: re.sub(r">[^<]+", breakable, cell[0]), output)
-    option = r"(?<![\w-])--?[a-z][\w-]*"
+    option = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
     broken = re.sub(
         r"(?s)<pre>.*?</pre>|<code>(?:[^<]|<wbr[^>]*>)*</code>",
-        lambda code: code[0] if code[0][1] == "p" else re.sub(option, r'<span class="whole">\g<0></span>', code[0]),
+        lambda code: re.sub(r">[^<]+", lambda text: option.sub(r'<span class="whole">\g<0></span>', text[0]), code[0]),
         output,
     )
 

@@ -8,6 +8,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,23 @@ def test_the_picture_shows_what_a_terminal_shows(options, name):
     done = subprocess.run([sys.executable, tool, *options], check=True, capture_output=True, text=True)
     made = f"tools/recording {' '.join(options)} > docs/images/{name}"
     assert done.stdout == (ROOT / "docs/images" / name).read_text(), made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["report.png", "report-dark.png"])
+def test_the_picture_of_the_report_shows_the_text_of_the_page(name, monkeypatch):
+    """The tool writes the text beside the pixels: a browser may draw them otherwise on each machine."""
+    image = pytest.importorskip("PIL.Image")
+    tool = load("report_picture")
+    # It changes both.
+    monkeypatch.setattr(tool.report, "now_ms", tool.report.now_ms)
+    monkeypatch.chdir(ROOT)
+    with image.open(ROOT / "docs/images" / name) as picture:
+        assert tool.text_of(tool.made()) == picture.text["Text"], "tools/report_picture writes the pictures again"
+
+
+def load(name):
+    loader = SourceFileLoader(name, str(ROOT / "tools" / name))
+    module = module_from_spec(spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module

@@ -36,6 +36,7 @@ def targets(text):
         ("[a](https://b)", "[a](https://b)"),
         ('<img src="a.svg" alt="b">', f'<img src="{RAW}a.svg" alt="b">'),
         ('<picture><source srcset="dark.svg"><img src="a.svg"></picture>', f'<img src="{RAW}a.svg">'),
+        ('<picture>\n  <img src="a.svg">\n</picture>\n\n**b**', f'  <img src="{RAW}a.svg">\n\n**b**'),
         ("```\n[a](b)\n```", "```\n[a](b)\n```"),
     ],
 )
@@ -81,3 +82,17 @@ def test_a_source_distribution_keeps_its_files(tmp_path):
     contents["brokerless-1.2.0/PKG-INFO"] = published_metadata(info.decode()).encode()
     assert found == contents
     assert b"](https://github.com/brokerless/brokerless/blob/v" in found["brokerless-1.2.0/PKG-INFO"]
+
+
+def test_a_picture_does_not_swallow_the_paragraph_after_it():
+    """A block of HTML lasts until a blank line: Markdown after it, without one, is shown with its asterisks."""
+    markdown = pytest.importorskip("markdown_it")
+    readme = published((ROOT / "README.md").read_text(), "1.2.0")
+    pictures = re.findall(r"(?m)^ *<img .*\n(.*)$", readme)
+    assert pictures == ["", ""]
+    shown = markdown.MarkdownIt("commonmark").enable("table").render(readme)
+    assert not re.search(r"</?(picture|source)", shown)
+    assert [
+        line for line in re.sub(r"(?s)<pre>.*?</pre>|<code>.*?</code>", "", shown).splitlines() if "**" in line
+    ] == []
+    assert "<p><strong>Heal</strong> damaged logs" in shown

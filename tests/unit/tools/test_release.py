@@ -278,6 +278,33 @@ def test_a_release_of_code_that_was_not_tested_is_refused(checkout, prepared, na
         prepared.check_tag("v1.2.0")
 
 
+OF_OTHERS = '\n[[package]]\nname = "b"\nversion = "3.0.0"\nsource = "registry"\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Cargo.lock", LOCK.format("1.1.0") + OF_OTHERS),
+        ("Cargo.toml", FILES["Cargo.toml"] + "\n[profile.release]\nlto = true\n"),
+    ],
+)
+def test_a_release_with_other_crates_or_flags_than_those_tested_is_refused(checkout, prepared, name, text):
+    write(checkout, name, text)
+    with pytest.raises(SystemExit, match=f"the code has changed since: {name}. Run `make reliability`"):
+        prepared.prepare("1.2.0")
+    reliable(checkout)
+    prepared.prepare("1.2.0")
+    prepared.check_tag("v1.2.0")
+
+
+def test_prepare_names_the_steps_that_follow(prepared, capsys):
+    """In the order of CONTRIBUTING.md: what is not on main is not tagged."""
+    prepared.prepare("1.2.0")
+    said = capsys.readouterr().out
+    steps = ("make everything", "pull request", "tools/release tag", "git push origin v1.2.0")
+    assert sorted(steps, key=said.index) == list(steps)
+
+
 def test_a_change_of_what_users_do_not_run_needs_no_new_page(checkout, prepared):
     for name in ("docs/guide.md", "tests/test_a.py", "rust/fuzz/seeds/a", "rust/core/tests/a.rs"):
         write(checkout, name)
@@ -312,22 +339,20 @@ def test_prepare_with_the_real_programs(checkout):
     assert (checkout / "rust/fuzz/Cargo.lock").read_text().count("1.2.0") == 1
 
 
-def test_the_tag_is_signed(checkout, prepared, tmp_path):
-    if not shutil.which("ssh-keygen"):
-        pytest.skip("needs ssh-keygen")
+def test_the_tag_is_signed_with_a_key_of_the_list(checkout, prepared, make_key):
+    list_keys(checkout, make_key("maintainer"))
     prepared.prepare("1.2.0")
-    git(checkout, "config", "gpg.format", "ssh")
-    git(checkout, "config", "user.signingkey", str(tmp_path / "no key"))
+    make_key("stranger")
+    git(checkout, "config", "user.signingkey", str(checkout / "no key"))
     with pytest.raises(SystemExit, match=r"git tag --sign failed|git could not sign the tag"):
         prepared.tag()
+    git(checkout, "config", "user.signingkey", str(checkout.parent / "stranger"))
+    with pytest.raises(SystemExit, match=r"git could not sign the tag: .*user\.signingkey"):
+        prepared.tag()
     assert git(checkout, "tag", "--list") == ""
-    key = tmp_path / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    git(checkout, "config", "user.signingkey", str(key))
+    git(checkout, "config", "user.signingkey", str(checkout.parent / "maintainer"))
     prepared.tag()
     assert "A new verb." in git(checkout, "cat-file", "tag", "v1.2.0")
-    (tmp_path / "signers").write_text(f"a@example.com {key.with_suffix('.pub').read_text()}")
-    git(checkout, "-c", f"gpg.ssh.allowedSignersFile={tmp_path / 'signers'}", "tag", "--verify", "v1.2.0")
 
 
 GH = """\
@@ -358,8 +383,6 @@ match arguments:
     case ["release", "edit", "v1.2.0", "--draft=false"]:
         assert state == "draft"
         (home / "state").write_text('"published"')
-    case ["api", path]:
-        print(json.dumps(json.loads(os.environ["ANSWERS"])[path.rsplit("/git/")[-1]]))
     case _:
         sys.exit(f"unexpected: {arguments}")
 if os.environ.get("FAIL") == " ".join(arguments[:2]):
@@ -432,36 +455,124 @@ def test_files_that_pypi_does_not_have_are_not_published(hub, release, tmp_path)
     assert published(hub) == (None, {})
 
 
-@pytest.mark.parametrize(
-    ("kind", "verified", "message"),
-    [
-        ("tag", True, None),
-        ("tag", False, r"cannot verify the signature of v1\.2\.0 \(unknown_key\)"),
-        ("commit", False, r"cannot verify the signature of v1\.2\.0 \(it is not an annotated tag\)"),
-    ],
-)
-def test_a_tag_without_a_signature_that_github_knows_is_refused(hub, release, monkeypatch, kind, verified, message):
-    answers = {
-        "ref/tags/v1.2.0": {"object": {"type": kind, "sha": "abc"}},
-        "tags/abc": {"verification": {"verified": verified, "reason": "valid" if verified else "unknown_key"}},
-    }
-    monkeypatch.setenv("ANSWERS", json.dumps(answers))
-    monkeypatch.setenv("GITHUB_REPOSITORY", "brokerless/brokerless")
-    monkeypatch.setattr(release, "git", lambda *_: "abc")
-    if message:
-        with pytest.raises(SystemExit, match=message):
-            release.check_source("v1.2.0")
-    else:
-        release.check_source("v1.2.0")
+@pytest.fixture
+def make_key(checkout, tmp_path):
+    """Returns a function that makes a key, and signs with it from then on."""
+    if not shutil.which("ssh-keygen"):
+        pytest.skip("needs ssh-keygen")
+    git(checkout, "config", "gpg.format", "ssh")
+
+    def make(name):
+        key = tmp_path / name
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", key], check=True)
+        git(checkout, "config", "user.signingkey", str(key))
+        return f'{name} namespaces="git" {key.with_suffix(".pub").read_text()}'
+
+    return make
 
 
-def test_a_tag_of_a_commit_that_is_not_on_main_is_refused(hub, checkout, monkeypatch):
-    answers = {"ref/tags/v1": {"object": {"type": "tag", "sha": "a"}}, "tags/a": {"verification": {"verified": True}}}
-    monkeypatch.setenv("ANSWERS", json.dumps(answers))
-    monkeypatch.setenv("GITHUB_REPOSITORY", "brokerless/brokerless")
+@pytest.fixture
+def origin(checkout, tmp_path):
+    """A repository that the checkout came from, with `main` and the tags that are pushed."""
+    git(tmp_path, "init", "--quiet", "--bare", tmp_path / "origin.git")
+    git(checkout, "remote", "add", "origin", str(tmp_path / "origin.git"))
+    return tmp_path / "origin.git"
+
+
+def list_keys(checkout, *lines):
+    write(checkout, ".github/allowed_signers", "# A comment.\n" + "".join(lines))
+
+
+def push_tag(checkout, *options):
+    git(checkout, "tag", "--force", *options, "v1", "--message", "1")
+    git(checkout, "push", "--quiet", "--force", "origin", "main", "v1")
+
+
+def test_a_tag_is_released_if_a_key_that_main_lists_has_signed_it(checkout, origin, make_key):
+    list_keys(checkout, make_key("maintainer"))
+    push_tag(checkout, "--sign")
+    # As the checkout of the workflow may have it: the commit in place of the tag, and no branch.
+    git(checkout, "tag", "--force", "v1", "HEAD^{}")
+    git(checkout, "checkout", "--quiet", "--detach")
+    load(checkout / "tools/release").check_source("v1")
+
+
+@pytest.mark.parametrize("signature", ["--annotate", "--sign"])
+def test_a_tag_that_no_key_of_the_list_has_signed_is_refused(checkout, origin, make_key, signature):
+    list_keys(checkout, make_key("maintainer"))
+    make_key("stranger")
+    push_tag(checkout, signature)
+    with pytest.raises(SystemExit, match=r"the tag v1 is refused: .*sign it with a key of \.github/allowed_signers"):
+        load(checkout / "tools/release").check_source("v1")
+
+
+def test_a_key_that_only_the_commit_of_the_tag_lists_is_refused(checkout, origin, make_key):
+    list_keys(checkout, make_key("maintainer"))
+    git(checkout, "push", "--quiet", "origin", "main")
+    git(checkout, "checkout", "--quiet", "-b", "other")
+    list_keys(checkout, make_key("stranger"))
+    push_tag(checkout, "--sign")
     module = load(checkout / "tools/release")
-    git(checkout, "update-ref", "refs/remotes/origin/main", "HEAD")
-    module.check_source("v1")
+    assert module.fault_of_signature("v1", "HEAD") == ""
+    with pytest.raises(SystemExit, match="the tag v1 is refused"):
+        module.check_source("v1")
+
+
+def test_without_a_key_nothing_is_released(checkout, origin, make_key):
+    shutil.copytree(Path(TOOL).parents[1] / ".github", checkout / ".github")
+    list_keys(checkout)
+    make_key("maintainer")
+    push_tag(checkout, "--sign")
+    with pytest.raises(SystemExit, match=r"\.github/allowed_signers lists no key yet"):
+        load(checkout / "tools/release").check_source("v1")
+
+
+def test_a_tag_of_a_commit_that_is_not_on_main_is_refused(checkout, origin, make_key):
+    list_keys(checkout, make_key("maintainer"))
+    push_tag(checkout, "--sign")
+    module = load(checkout / "tools/release")
+    git(checkout, "checkout", "--quiet", "-b", "other")
     git(checkout, "commit", "--quiet", "--allow-empty", "--message", "Not reviewed")
+    with pytest.raises(SystemExit, match="the tag v1 is of another commit than the checkout"):
+        module.check_source("v1")
+    push_tag(checkout, "--sign")
     with pytest.raises(SystemExit, match="the commit of v1 is not on main"):
         module.check_source("v1")
+
+
+@pytest.fixture
+def built(tmp_path):
+    """Files that a job has built, and the lines that it has put out."""
+    for name in ("a.tar.gz", "amd64/lib.so"):
+        (tmp_path / "dist" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "dist" / name).write_text(name)
+    command = [sys.executable, TOOL, "sums", "a.tar.gz", "amd64/lib.so"]
+    return tmp_path / "dist", subprocess.check_output(command, cwd=tmp_path / "dist", text=True)
+
+
+def test_the_files_that_a_job_has_built_are_accepted(built, release):
+    directory, sums = built
+    subprocess.run(["sha256sum", "--check", "--quiet"], cwd=directory, input=sums, text=True, check=True)
+    # As GitHub joins the outputs of jobs.
+    release.check_sums(directory, sums.replace("\n", "\n\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("amd64/lib.so", "poisoned", r"other files: amd64/lib\.so: .*another job of this run has replaced them"),
+        ("amd64/one_more.so", "poisoned", r"amd64/one_more\.so: [0-9a-f]{64} there, missing here"),
+        ("amd64/lib.so", None, r"amd64/lib\.so: missing there"),
+    ],
+)
+def test_files_that_another_job_has_replaced_are_refused(built, release, name, content, message):
+    directory, sums = built
+    (directory / name).unlink() if content is None else (directory / name).write_text(content)
+    with pytest.raises(SystemExit, match=message):
+        release.check_sums(directory, sums)
+
+
+def test_files_without_a_sum_are_refused(built, release):
+    """An output that a workflow misspells is empty."""
+    with pytest.raises(SystemExit, match="no SHA-256 is known"):
+        release.check_sums(built[0], "\n")

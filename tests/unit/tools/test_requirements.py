@@ -1,5 +1,6 @@
 """A build tool without a checksum, or of a version that no test ran with, could change what is published."""
 
+import json
 import re
 from pathlib import Path
 
@@ -38,5 +39,18 @@ def test_the_targets_that_build_published_files_install_only_by_checksum():
     installs = [line for line in rule.splitlines() if "pip install" in line]
     assert len(installs) == len(FILES) == 2
     assert all("--require-hashes" in line for line in installs)
-    for target in ("wheels", "sdist", "build/libraries"):
+    for target in ("untested-wheel", "sdist", "build/libraries"):
         assert f"\n{target}: .venv-wheels/.installed" in makefile
+
+
+def test_the_linter_of_prose_has_checksums_and_names_no_registry():
+    lock = json.loads((ROOT / "tools/prose/package-lock.json").read_text())
+    packages = {name: package for name, package in lock["packages"].items() if name}
+    assert len(packages) > 100
+    assert [name for name, package in packages.items() if not package.get("integrity")] == []
+    assert [name for name, package in packages.items() if "resolved" in package] == []
+    assert (
+        lock["packages"][""]["dependencies"]
+        == json.loads((ROOT / "tools/prose/package.json").read_text())["dependencies"]
+    )
+    assert "npm ci --silent --ignore-scripts" in (ROOT / "Makefile").read_text()

@@ -112,6 +112,14 @@ def test_the_licences_name_the_standard_library():
     assert "Rust's standard library" in (ROOT / "THIRD-PARTY-LICENSES").read_text()
 
 
+def test_the_licences_attribute_what_is_generated_from_kafka():
+    text = " ".join((ROOT / "THIRD-PARTY-LICENSES").read_text().split())
+    made = [path for path in (ROOT / "rust").glob("*/src/**/*.rs") if "Made by `tools/messages" in path.read_text()]
+    assert {path.name for path in made} == {"messages.rs", "requests.rs"}
+    assert all(path.name in text for path in made)
+    assert "Copyright 2026 The Apache Software Foundation" in text
+
+
 def test_what_only_builds_is_not_in_scope(bill):
     scopes = {one["name"]: one["scope"] for one in json.loads(bill)["components"]}
     assert {scopes[name] for name in ("proc-macro2", "cc", "syn")} == {"excluded"}
