@@ -1,6 +1,7 @@
 """What the documents say about writing can be typed in: the examples run, one after the other."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -94,6 +95,18 @@ def test_the_guide_to_rewriting(tmp_path, monkeypatch):
         "for-any-cluster": [b"2", b"3", b"4"],
         "for-old-brokers": [b"2", b"3", b"4"],
     }
+
+
+def test_a_deleted_topic_whose_name_has_dots_is_saved_under_its_name(tmp_path):
+    with bl.Producer(tmp_path / "data", "shop.orders", partitions=2) as producer:
+        producer.send([{"value": b"1", "partition": partition} for partition in (0, 1)])
+    for partition in (0, 1):
+        directory = tmp_path / "data" / f"shop.orders-{partition}"
+        directory.rename(f"{directory}.0123456789abcdef0123456789abcdef-delete")
+    (saving,) = [block for block in blocks("docs/guides/broker-messages.md", "sh") if "mkdir saved\n" in block]
+    shown = sh(saving, tmp_path).decode()
+    assert re.findall(r"^shop\.orders-\d", shown, flags=re.MULTILINE) == ["shop.orders-0", "shop.orders-1"]
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["shop.orders-0", "shop.orders-1"]
 
 
 def test_the_producer_of_the_readme(tmp_path, monkeypatch):
