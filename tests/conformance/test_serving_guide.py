@@ -51,7 +51,7 @@ def run(*command, **options):
 def test_kcat(address):
     if not shutil.which("kcat"):
         pytest.skip("NOT TESTED: kcat is missing; install your system's kcat package")
-    listed, read = recipe("sh", "kcat", address).splitlines()
+    listed, read = recipe("sh", f"kcat -b {SHOWN}", address).splitlines()
     assert 'topic "orders" with 2 partitions' in run("sh", "-c", listed)[1]
     assert run("sh", "-c", read)[1].count("\n") == 3000
 

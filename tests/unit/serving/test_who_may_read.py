@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import ssl
 import struct
@@ -9,6 +10,7 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 import trustme
 from aiokafka.conn import ScramAuthenticator
@@ -16,6 +18,7 @@ from aiokafka.errors import KafkaError
 
 import brokerless as bl
 from support.consumer import consume
+from support.document_code import blocks
 
 METADATA, HANDSHAKE, AUTHENTICATE = 3, 17, 36
 WRONG_PASSWORD = 58
@@ -40,6 +43,7 @@ def certificates(tmp_path_factory):
     own.private_key_pem.write_to_path(path / "key.pem")
     context = ssl.create_default_context()
     authority.configure_trust(context)
+    authority.cert_pem.write_to_path(path / "authority.pem")
     return (path / "certificate.pem", path / "key.pem"), context
 
 
@@ -60,6 +64,20 @@ def test_a_user_reads_and_others_do_not(data, mechanism):
             consume(address, "t", **credentials(mechanism, "other"))
         with pytest.raises(KafkaError):
             consume(address, "t")
+
+
+def test_a_client_logs_in_with_the_settings_of_the_guide(data, certificates):
+    (block,) = [block for block in blocks("docs/guides/serving.md", "sh") if "SASL_SSL" in block]
+    settings = dict(re.findall(r"-X (\S+?)=(\S+)", block))
+    files, _ = certificates
+    with bl.serve(data, users={"auditor": "secret"}, tls=files) as address:
+        authority = str(files[0].with_name(settings["ssl.ca.location"]))
+        own = {"bootstrap.servers": address, "ssl.ca.location": authority, "group.id": "g", "log_level": 0}
+        consumer = confluent_kafka.Consumer({**settings, **own, "auto.offset.reset": "earliest"})
+        consumer.subscribe(["t"])
+        records = [record.value() for record in consumer.consume(2, 20)]
+        consumer.close()
+    assert records == [b"a", b"b"]
 
 
 def test_encrypted_records_are_the_same(data, certificates):
