@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -205,6 +206,13 @@ def test_fields_are_in_snake_case_but_for_those_of_records():
         assert name in ("read", "Codes of remarks") or all(
             re.fullmatch(r"[a-z_.]+", field.replace("NAME", "name")) for field in fields
         ), name
+
+
+def test_each_verb_has_an_example_whose_fields_are_described():
+    for section in (ROOT / "docs/json.md").read_text().split("\n## ")[1:-1]:
+        name, _, body = section.partition("\n")
+        (shown,) = re.findall(r"^```json\n(.*?)^```", body, flags=re.MULTILINE | re.DOTALL)
+        assert json.loads(shown).keys() <= {*re.findall(r"^\| `([^`]+)` \|", body, re.MULTILINE)}, name
 
 
 def test_every_package_names_its_modules():
