@@ -140,7 +140,7 @@ BEYOND = GROUP_KEY, struct.pack(">hqi", 3, 500, -1) + COMMIT[14:]
 
 CHECKPOINT = "Malformed checkpoint"
 STOPPED = [
-    Case("Unknown directory name", lambda data: (data / "old").mkdir(), stops=True),
+    Case("Unknown directory name, such as lost+found", lambda data: (data / "old").mkdir(), stops=True),
     Case("File without an offset", partial(write, name="orders-0/backup.log", content="x"), stops=True, again=True),
     Case(
         "Partition in two directories",
