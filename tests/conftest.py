@@ -95,3 +95,14 @@ def copied(golden, tmp_path):
         return to / partitions[0] if len(partitions) == 1 else to
 
     return copy
+
+
+@pytest.fixture(scope="session")
+def registries(tmp_path_factory):
+    """The data of real schema registries: `confluent/` and `karapace/`, each with `logs/` and `expected/`."""
+    to = tmp_path_factory.mktemp("registries")
+    for archive in (DATA / "registry").glob("*.tar.xz"):
+        (to / archive.name.partition(".")[0]).mkdir()
+        with tarfile.open(archive) as tar:
+            tar.extractall(to / archive.name.partition(".")[0], filter="data")
+    return to

@@ -23,6 +23,7 @@ __all__ = [
     "LogDirs",
     "Producer",
     "Retention",
+    "Schemas",
     "TopicConfig",
     "Truncation",
     "check",
@@ -65,6 +66,8 @@ _ALSO = (
     "RepairReport",
     "RescueReport",
     "RewriteResult",
+    "Schema",
+    "SchemaVersion",
     "Segment",
     "Split",
 )

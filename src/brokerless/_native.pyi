@@ -92,6 +92,7 @@ __all__ = [
     "producer_snapshot",
     "row_schema",
     "scan",
+    "schema_ids",
     "segment_files",
     "skip_equal",
     "state_records",
@@ -846,6 +847,22 @@ def place_headers(headers: _Data) -> tuple[list[tuple[int, bytes]], int]:
 
     Raises:
         CorruptRecordError: bytes are not a header.
+    """
+
+def schema_ids(
+    payloads: pa.Array[Any], headers: pa.Array[Any] | None = None, *, is_key: bool = False
+) -> pa.RecordBatch:
+    """Return how keys or values name their schemas, in the framing of schema registries.
+
+    Args:
+        payloads: the keys or values, as bytes.
+        headers: the headers of the same rows, as `Log.read` returns them; None: there are none.
+        is_key: look for the header `__key_schema_id`, not `__value_schema_id`. The last header of this name decides,
+            before the first bytes of the payload.
+
+    Returns:
+        A row for each payload: `framing` ("none", "prefix-v0", "prefix-v1" or "header"), `schemaId` (int32) and
+        `schemaGuid` (text). All three are null where the payload is null.
     """
 
 @final

@@ -51,5 +51,7 @@ from brokerless.state.cluster import cluster as cluster
 from brokerless.state.groups import groups as groups
 from brokerless.state.offset_commits import commits as commits
 from brokerless.state.producers import producers as producers
+from brokerless.schemas.schema import Schema as Schema, SchemaVersion as SchemaVersion
 from brokerless.state.remote_segments import remote_segments as remote_segments
+from brokerless.state.schemas import Schemas as Schemas
 from brokerless.state.transactions import transactions as transactions

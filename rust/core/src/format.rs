@@ -7,5 +7,6 @@ pub(crate) mod find_batch;
 pub(crate) mod index;
 pub(crate) mod message;
 pub(crate) mod record;
+pub(crate) mod schema_id;
 pub(crate) mod snapshot;
 pub(crate) mod walk;

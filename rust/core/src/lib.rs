@@ -49,6 +49,7 @@ pub use format::index::{
 };
 pub use format::message::{Message, MessageSet, first_offset};
 pub use format::record::{Headers, HeadersBuffer, Record, payload};
+pub use format::schema_id::{Framed, Framing, KEY_SCHEMA_ID, SchemaId, VALUE_SCHEMA_ID};
 pub use format::snapshot::{ProducerState, producer_snapshot, write_producer_snapshot};
 pub use format::walk::{
     NextBatch, PlacedHeaders, check_first_offset, check_offset_range, framing_holds, headers_alone,

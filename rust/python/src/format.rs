@@ -7,4 +7,5 @@ pub(crate) mod find_batch;
 pub(crate) mod headers_alone;
 pub(crate) mod index;
 pub(crate) mod producer_snapshot;
+pub(crate) mod schema_ids;
 pub(crate) mod transaction_index;

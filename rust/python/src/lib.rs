@@ -38,6 +38,7 @@ mod _native {
         headers_alone::{headers_alone, place_headers},
         index::{OffsetIndex, TimeIndex},
         producer_snapshot::{open_transactions, producer_snapshot},
+        schema_ids::schema_ids,
         transaction_index::TransactionIndex,
     };
     #[pymodule_export]

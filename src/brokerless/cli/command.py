@@ -33,6 +33,7 @@ from brokerless.cli.repair import repair
 from brokerless.cli.report import report
 from brokerless.cli.rescue import rescue
 from brokerless.cli.retain import retain
+from brokerless.cli.schemas import schemas
 from brokerless.cli.serve import serve
 from brokerless.cli.spark import spark
 from brokerless.cli.transactions import transactions
@@ -66,7 +67,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 _JOBS = {
-    "Look": (ls, read, offsets, dump, groups, transactions, producers, cluster, report),
+    "Look": (ls, read, offsets, dump, groups, transactions, producers, cluster, schemas, report),
     "Check and heal": (check, finding, recover, repair, rescue),
     "Change": (compact, retain, convert, erase, truncate),
     "Write, serve, and run on Spark": (produce, serve, spark),

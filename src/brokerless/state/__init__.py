@@ -7,5 +7,6 @@ Modules:
     producers.py           the producers of each partition
     transactions.py        transactional ids; open and hanging transactions
     remote_segments.py     the segments in remote storage
+    schemas.py             the schemas of a registry, and which topics use them
     cluster.py             a cluster's metadata as of a point, and the changes between two points
 """

@@ -47,6 +47,7 @@ def test_examples(golden, tmp_path, name):
             "SAMPLE": f"{SAMPLES}/headers-0",
             "SAMPLE_DIR": SAMPLES,
             "CLUSTER_DIR": f"{SAMPLES.removesuffix('data')}incident",
+            "REGISTRY_DIR": f"{SAMPLES.removesuffix('data')}registry",
             "NEW": str(own / "new"),
             "NEW_DIR": str(own / "new-dir"),
         }

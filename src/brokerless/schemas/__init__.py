@@ -1,0 +1,6 @@
+"""The schemas of a schema registry, from the records of its topic `_schemas`.
+
+Modules:
+    schema.py    one schema, with its references and GUID, and one version of a subject
+    store.py     all schemas of a registry: by id, by GUID, by subject; as JSON
+"""
