@@ -8,4 +8,5 @@ Modules:
     transactions.py        transactional ids; open and hanging transactions
     remote_segments.py     the segments in remote storage
     cluster.py             a cluster's metadata as of a point, and the changes between two points
+    cluster_changes.py     the changes of topics, settings, ACLs and users one by one, with their times
 """

@@ -12,6 +12,7 @@ import brokerless as bl
 from brokerless.checking.codes import CODES
 from brokerless.checking.finding import Finding
 from brokerless.io.processes import Processes
+from brokerless.metadata.records import config_record
 from brokerless.reporting import charts, parts
 from brokerless.reporting.page import page as page_of
 from brokerless.reporting.tables import SCHEMAS, compute
@@ -347,3 +348,33 @@ def test_one_of_a_kind_is_singular():
     tiles = list(pairwise(text))
     assert {("1", " error or warning"), ("1", " hanging transaction")} <= set(tiles)
     assert any(re.search(r"\d\d:\d\d:\d\d UTC ", one) for one in text), "the time of the report has no zone"
+
+
+def changes_of(text):
+    """The rows of the section on changes, as lists of cells; and its text."""
+    section = text[text.index('<section id="changes"') :]
+    section = section[: section.index("</section>")]
+    rows = re.findall(r"<tr>(.*?)</tr>", section)[1:]
+    return [[re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)] for row in rows], section
+
+
+def test_the_page_of_an_incident_shows_what_changed():
+    """README says that the page shows all of it, and it had no setting, ACL or user."""
+    rows, _ = changes_of(bl.report("examples/incident").html)
+    assert [row[2:] for row in rows[:4]] == [
+        ["topics", "removed", "orders-v1", "partitions", "1", "-"],
+        ["acls", "added", "User:contractor ALLOW READ TOPIC LITERAL orders *", "-", "-", "-"],
+        ["users", "added", "contractor SCRAM-SHA-256", "iterations", "-", "4096"],
+        ["configs", "changed", "topic orders retention.ms", "value", "604800000", "3600000"],
+    ]
+    assert rows[0][:2] == ["2026-11-25 22:44:59", "41"]
+
+
+def test_changes_of_the_metadata_are_limited_and_foreign_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "MOST_ROWS", 5)
+    named = [config_record(2, HOSTILE, "retention.ms", str(at)) for at in range(9)]
+    write_segment(tmp_path / "__cluster_metadata-0", 0, [batch(at, [one]) for at, one in enumerate(named)])
+    rows, section = changes_of(bl.report(tmp_path).html)
+    assert len(rows) == 5
+    assert "4 more are not shown." in section
+    assert "<script" not in section
