@@ -620,7 +620,7 @@ def _by_partition(tables: dict[str, pa.Table]) -> parts.Table:
             ("Committed", "commit_time", moment),
         ],
     )
-    return table_of("Lag by group and partition, the greatest first", *rows)._replace(has_cards=True)
+    return table_of("Lag by group and partition, the greatest first", *rows)._replace(has_cards=True, folds=True)
 
 
 def _ranges(tables: dict[str, pa.Table]) -> dict[tuple[Any, Any], tuple[Any, Any]]:
@@ -714,7 +714,9 @@ def _changes(tables: dict[str, pa.Table], earlier: int) -> Section:
         "The changes of topics, settings, ACLs, users, quotas and features that the metadata log still has. Changes of "
         "leaders, in-sync replicas and epochs are left out. Passwords and other secret values are not shown. "
         "`brokerless cluster diff` compares any two points of the log.",
-        tables=[table_of("Changes, the newest first", *rows, found.num_rows + earlier)],
+        tables=[
+            table_of("Changes, the newest first", *rows, found.num_rows + earlier)._replace(has_cards=True, folds=True)
+        ],
         short="Changes",
     )
 
