@@ -53,7 +53,7 @@ class StagedCopy:
     """
 
     def __init__(self, to: str, *, is_partition: bool) -> None:
-        self._to = os.path.abspath(to)
+        self._to, self._given = os.path.abspath(to), to
         if storage.exists(self._to):
             raise FileExistsError(errno.EEXIST, "exists: a copy needs a new path", to)
         parent, name = os.path.split(self._to)
@@ -77,6 +77,10 @@ class StagedCopy:
     def __enter__(self) -> Self:
         try:
             disk.make_directory(self.path)
+        except OSError as error:
+            # The user named the copy, not the hidden directory in which it is made.
+            error.filename = self._given
+            raise
         except BaseException:
             self.__exit__()
             raise
