@@ -144,7 +144,7 @@ def run(directory, seed, count, seconds):
             with open(path, "wb") as file:
                 file.write(mutated(whole, chance))
             try:
-                for rows in open_rows(path, form, "utf8"):
+                for rows, _ in open_rows(path, form, "utf8"):
                     in_stream = pa.RecordBatchReader.from_batches(rows.schema, [rows])
                     producer.send(chance.choice([rows, in_stream]))
                     accepted += rows.num_rows

@@ -97,7 +97,8 @@ def of_batches(log: Log, other: Log, start: int, places: tuple[Place, Place], en
             same = pc.and_(same, equal)
         differing = pc.indices_nonzero(pc.invert(same)).to_pylist()
         if differing:
-            return _difference(mine.slice(differing[0], 1).to_pylist()[0], theirs.slice(differing[0], 1).to_pylist()[0])
+            row, other_row = (table.slice(differing[0], 1).to_pylist()[0] for table in (mine, theirs))
+            return _difference(row, other_row, log.path, other.path)
         end = mine["last_offset"][count - 1].as_py() + 1
         one.take(count)
         two.take(count)
@@ -119,14 +120,14 @@ def _ended(one: _Batches, two: _Batches, mine: pa.Table | None, theirs: pa.Table
     return Difference(status, end, epoch, message=f"the shorter log ends at offset {end}")
 
 
-def _difference(mine: dict[str, int], theirs: dict[str, int]) -> Difference:
+def _difference(mine: dict[str, int], theirs: dict[str, int], path: str, other_path: str) -> Difference:
     offset = min(mine["base_offset"], theirs["base_offset"])
     epoch = mine["partition_leader_epoch"]
     if mine["base_offset"] != theirs["base_offset"]:
-        lacking = "this" if mine["base_offset"] > theirs["base_offset"] else "the other"
+        lacking = path if mine["base_offset"] > theirs["base_offset"] else other_path
         last = max(mine["base_offset"], theirs["base_offset"]) - 1
         offsets = f"offset {offset}" if last == offset else f"offsets {offset} to {last}"
-        message = f"{lacking} directory has no batch of {offsets}"
+        message = f"{lacking} has no batch of {offsets}"
         values = mine["base_offset"], theirs["base_offset"]
         return Difference("diverged", offset, epoch, "base_offset", *values, message=message)
     fields: tuple[tuple[Differing, str], ...] = (
@@ -137,7 +138,7 @@ def _difference(mine: dict[str, int], theirs: dict[str, int]) -> Difference:
     for name, what in fields:
         if mine[name] != theirs[name]:
             shown = [f"{row[name]:08x}" if name == "crc" else str(row[name]) for row in (mine, theirs)]
-            message = f"the batch at offset {offset} {what} {shown[0]}, but {shown[1]} in the other directory"
+            message = f"the batch at offset {offset} {what} {shown[0]}, but {shown[1]} in {other_path}"
             return Difference("diverged", offset, epoch, name, mine[name], theirs[name], message=message)
     return Difference("equal")
 

@@ -10,10 +10,13 @@ import click
 from brokerless.cli import terminal
 from brokerless.cli.options import existing_path
 from brokerless.cli.state import STATE_EXITS, Point, TableForm, form_of, of_state, point_of, telling
+from brokerless.wording import counted
 from brokerless.wording import moment as moment_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
 
     from brokerless.state.cluster import ClusterState
 
@@ -120,13 +123,35 @@ for _subject in _HELP:
 @click.argument("paths", metavar="PATH [PATH]", nargs=-1, required=True, type=existing_path)
 @click.option("--since", type=point_of, metavar="POINT", help="With one PATH: the earlier point, a time or offset:N.")
 @as_of
+@click.option(
+    "--subject",
+    "subjects",
+    type=click.Choice([*_HELP]),
+    multiple=True,
+    help="Show the changes of this view only, such as configs. Repeat it for several views.",
+)
+@click.option(
+    "--all", "shows_all", is_flag=True, help="Show the changes of leaders, in-sync replicas, ELRs and epochs too."
+)
 @click.option("--json", "is_json", is_flag=True, help="Print JSON lines.")
-def diff(paths: tuple[str, ...], since: Point | None, point: Point | None, *, is_json: bool) -> None:
+def diff(
+    paths: tuple[str, ...],
+    since: Point | None,
+    point: Point | None,
+    subjects: Sequence[str],
+    *,
+    shows_all: bool,
+    is_json: bool,
+) -> None:
     """Show what changed in one PATH since a point, or from the first PATH to the second.
+
+    When a broker stops or starts, each of its partitions changes its leader, in-sync replicas (ISR), eligible leader
+    replicas (ELR) or epochs. These changes are shown only with --all; a note on stderr counts them.
 
     \b
     brokerless cluster diff data --since 2024-05-01T11:00 --as-of 2024-05-01T12:00
     brokerless cluster diff data --since offset:4000
+    brokerless cluster diff data --since -1d --subject configs --subject acls
     brokerless cluster diff backup data
     """
     if len(paths) > 2:
@@ -136,9 +161,24 @@ def diff(paths: tuple[str, ...], since: Point | None, point: Point | None, *, is
     with telling():
         before = _state(paths[:1], since if len(paths) == 1 else point, secrets=False)
         changes = before.diff(_state(paths[-1:], point, secrets=False))
+        chosen, hidden = _chosen(changes, subjects, shows_all=shows_all)
         headings = ("SUBJECT", "KEY", "CHANGE", "COLUMN", "BEFORE", "AFTER")
         form = "json" if is_json else "text"
-        TableForm(changes.schema, form, None, headings, _change).print_batches(changes.to_batches())
+        TableForm(chosen.schema, form, None, headings, _change).print_batches(chosen.to_batches())
+    if hidden:
+        what = f"{counted(hidden, 'change')} of leaders, in-sync replicas or epochs"
+        terminal.say(f"note: {what} {'is' if hidden == 1 else 'are'} not shown: add --all", err=True)
+
+
+def _chosen(changes: pa.Table, subjects: Sequence[str], *, shows_all: bool) -> tuple[pa.Table, int]:
+    """Return the changes to show, and the number of the others that `--all` would add."""
+    import pyarrow as pa
+
+    from brokerless.state.cluster import is_of_leadership
+
+    wanted = [row for row in changes.to_pylist() if not subjects or row["subject"] in subjects]
+    shown = [row for row in wanted if shows_all or not is_of_leadership(row)]
+    return pa.Table.from_pylist(shown, changes.schema), len(wanted) - len(shown)
 
 
 def _state(paths: Sequence[str], point: Point | None, *, secrets: bool) -> ClusterState:

@@ -238,7 +238,7 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.strerror}: {error.filename}"
+        return terminal.in_words(error)
     if isinstance(error, BrokerlessError | ValueError | OSError) or type(error).__module__.startswith("pyarrow."):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and "pip install" in str(error):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from itertools import count
-from typing import TYPE_CHECKING, BinaryIO
+from functools import partial
+from itertools import count, islice
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
@@ -12,14 +13,26 @@ from brokerless import _native
 from brokerless.produce import parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _BLOCK = 1 << 22
 _MANY_ROWS = 1 << 20
 
 
-def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `source` ("-": stdin).
+class InputRows(NamedTuple):
+    """Rows of the input.
+
+    Attributes:
+        rows: the rows.
+        place: returns the place of a row in the input, given its index: its line, or its row in the whole input.
+    """
+
+    rows: pa.RecordBatch
+    place: Callable[[int], str]
+
+
+def open_rows(source: str, form: str, bytes_as: str) -> Iterator[InputRows]:
+    """Yield the rows of `source` ("-": stdin), with their places in it.
 
     Raises:
         ValueError: a line does not have the form that `read` writes, or a batch of an Arrow or Parquet file is
@@ -35,7 +48,10 @@ def open_rows(source: str, form: str, bytes_as: str) -> Iterator[pa.RecordBatch]
     # Not mapped into memory: checked bytes must not change, and truncating a mapped file would end the process.
     content = pa.BufferReader(sys.stdin.buffer.read()) if source == "-" else pa.OSFile(source, "rb")
     with content:
-        yield from _checked(_parquet(content) if form == "parquet" else _arrow(content), form)
+        first = 0
+        for rows in _checked(_parquet(content) if form == "parquet" else _arrow(content), form):
+            yield InputRows(rows, partial(_row, first))
+            first += rows.num_rows
 
 
 def _checked(batches: Iterator[pa.RecordBatch], form: str) -> Iterator[pa.RecordBatch]:
@@ -74,7 +90,17 @@ def _arrow(content: pa.NativeFile) -> Iterator[pa.RecordBatch]:
         yield from pa.ipc.open_stream(content)
 
 
-def _json(file: BinaryIO, bytes_as: str) -> Iterator[pa.RecordBatch]:
+def _row(first: int, row: int) -> str:
+    return f"row {first + row}"
+
+
+def _line(lines: bytes, first: int, row: int) -> str:
+    """Return the line of a row. Empty lines are no rows."""
+    numbers = (first + at for at, line in enumerate(lines.split(b"\n")) if line.strip())
+    return f"line {next(islice(numbers, row, None), first + row)}"
+
+
+def _json(file: BinaryIO, bytes_as: str) -> Iterator[InputRows]:
     """Yield the rows of whole lines, some megabytes at a time."""
     # Blocks of an unfinished line. They are joined only once, since a line may be as long as a value.
     begun: list[bytes] = []
@@ -83,13 +109,13 @@ def _json(file: BinaryIO, bytes_as: str) -> Iterator[pa.RecordBatch]:
         whole, newline, rest = block.rpartition(b"\n")
         if newline:
             whole = b"".join([*begun, whole])
-            yield _timed(_native.json_rows(whole, bytes_as, line))
+            yield InputRows(_timed(_native.json_rows(whole, bytes_as, line)), partial(_line, whole, line))
             line += whole.count(b"\n") + 1
             begun = []
         begun.append(rest)
     left = b"".join(begun)
     if left:
-        yield _timed(_native.json_rows(left, bytes_as, line))
+        yield InputRows(_timed(_native.json_rows(left, bytes_as, line)), partial(_line, left, line))
 
 
 def _timed(rows: pa.RecordBatch) -> pa.RecordBatch:

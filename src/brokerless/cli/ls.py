@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from brokerless.cli import terminal
-from brokerless.cli.exit_codes import DAMAGE, exit_line
+from brokerless.cli.exit_codes import DAMAGE, FAILURE, exit_line
 from brokerless.cli.options import Progress, as_json, paths
 from brokerless.cli.table import print_table
+from brokerless.cli.terminal import in_words
 from brokerless.errors import CorruptRecordError, UnsupportedFormatError
 from brokerless.notes import collected
 from brokerless.wording import moment
@@ -37,6 +40,7 @@ _HEADINGS = (
     "CODECS",
     "NOTE",
 )
+_DENIED = f"{os.strerror(errno.EACCES)}: "
 _DAMAGE = (CorruptRecordError, UnsupportedFormatError, OSError)
 
 
@@ -61,18 +65,11 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     brokerless ls data --json
     """
     from brokerless.layout.file_names import is_chosen
-    from brokerless.log_dir.log_dirs import LogDirs
 
     damages: dict[str, None] = {}
     found = []
     with Progress(prints=False) as progress, collected() as notes:
-        try:
-            log_dirs = [LogDirs(*paths)]
-            logs = list(_replicas(log_dirs[0], topics, partitions))
-        except _DAMAGE as error:
-            damages[str(error)] = None
-            log_dirs = [LogDirs(path) for path in dict.fromkeys(paths)]
-            logs = _uncompared(log_dirs, topics, partitions)
+        log_dirs, logs = _listed(paths, topics, partitions, damages)
         for log, is_read in logs:
             progress(f"{log.name}: reading batch headers")
             found.append(_description(log, is_read=is_read))
@@ -86,7 +83,9 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
         for leftover in chosen:
             terminal.say(f"not read: {leftover.path} ({leftover.kind})", err=True)
     # A damaged file of the log directory affects every partition.
-    damages |= dict.fromkeys(one["message"] for description in found for one in description["damage"] or ())
+    said = [one for description in found for one in description["damage"] or ()]
+    denied = dict.fromkeys(one["message"] for one in said if _is_denial(one))
+    damages |= dict.fromkeys(one["message"] for one in said if one["message"] not in denied)
     # Damage that a read only notes counts as a finding here.
     damages |= dict.fromkeys(notes)
     for damage in damages:
@@ -97,8 +96,27 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
         for cluster in clusters:
             _name_unserved(cluster, [log for log, _ in logs])
         _name_faults([cluster for cluster in clusters if cluster.path in paths])
-    if damages:
-        raise SystemExit(DAMAGE)
+    for denial in denied:
+        terminal.say(f"brokerless: {denial}", err=True)
+    if denied or damages:
+        raise SystemExit(FAILURE if denied else DAMAGE)
+
+
+def _listed(
+    paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, ...], damages: dict[str, None]
+) -> tuple[list[LogDirs], list[tuple[Log, bool | None]]]:
+    """Return the directories and the replicas to list. Damage that hides which replica a read uses is added."""
+    from brokerless.log_dir.log_dirs import LogDirs
+
+    try:
+        whole = LogDirs(*paths)
+        return [whole], list(_replicas(whole, topics, partitions))
+    except PermissionError:
+        raise
+    except _DAMAGE as error:
+        damages[str(error)] = None
+        each = [LogDirs(path) for path in dict.fromkeys(paths)]
+        return each, _uncompared(each, topics, partitions)
 
 
 def _replicas(
@@ -138,6 +156,8 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
             return look()
         except _DAMAGE as error:
             said = {"code": "unreadable", "path": getattr(error, "path", None) or log.path, "message": str(error)}
+            if isinstance(error, PermissionError):
+                said |= {"path": os.fspath(error.filename or log.path), "message": in_words(error)}
             if said not in damage:
                 damage.append(said)
             return None
@@ -169,6 +189,11 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
         "compressions": walk and walk.compressions,
         "damage": damage or None,
     }
+
+
+def _is_denial(damage: dict[str, Any]) -> bool:
+    """Return whether a file could not be opened for lack of permission, so that nothing is known of damage."""
+    return bool(damage["code"] == "unreadable" and damage["message"].startswith(_DENIED))
 
 
 def _damage(defect: Defect, place: str) -> dict[str, Any]:
@@ -242,8 +267,11 @@ def _row(description: dict[str, Any]) -> list[str]:
         notes.append(f"latest record {why}")
     if description["is_read"] is False:
         notes.append(f"replica of node {description['node_id']}")
-    if description["damage"]:
+    denials = [_is_denial(one) for one in description["damage"] or ()]
+    if not all(denials):
         notes.append("damaged")
+    if any(denials):
+        notes.append("not readable")
     return [
         f"{description['topic']}-{description['partition']}" if named else description["path"],
         *(

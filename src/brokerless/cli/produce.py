@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +23,17 @@ from brokerless.cli.options import (
     int_from,
     known_release,
 )
+from brokerless.errors import BrokerlessError
 from brokerless.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
+
+    from brokerless.cli.input import InputRows
+
+_ROW = re.compile(r"(^|; the first is )row (\d+)(?=: )")
 
 
 @click.command(short_help="Write records into a topic.", epilog=exit_line())
@@ -122,7 +129,7 @@ def produce(
     # Read the first rows before anything is created, so that unreadable input changes nothing.
     batches = _rows(source, form, bytes_as)
     first = list(islice(batches, 1))
-    if keep_offsets and magic == 2 and first and _has_no_epochs(first[0]):
+    if keep_offsets and magic == 2 and first and _has_no_epochs(first[0].rows):
         terminal.say(
             "note: the first records have no leader epoch, so they get leader epoch 0. To keep the leader epochs of "
             "the old log, name leaderEpoch in --columns when you read it",
@@ -151,8 +158,9 @@ def produce(
             sent = 0
             if transactional_id is not None:
                 producer.begin()
-            for rows in chain(first, batches):
-                producer.send(rows)
+            for rows, place in chain(first, batches):
+                with _placed(place):
+                    producer.send(rows)
                 sent += rows.num_rows
                 progress(f"{sent:,} records")
             if transactional_id is not None:
@@ -167,6 +175,18 @@ def produce(
             )
         raise
     terminal.say(f"{counted(producer.records, 'record')} written to {topic} in {path}", err=True)
+
+
+@contextlib.contextmanager
+def _placed(place: Callable[[int], str]) -> Iterator[None]:
+    """Name the place of a refused row in the input, where an error has its index in the rows that were sent."""
+    try:
+        yield
+    except (BrokerlessError, ValueError) as error:
+        if error.args and isinstance(error.args[0], str):
+            named = _ROW.sub(lambda found: f"{found[1]}{place(int(found[2]))}", error.args[0])
+            error.args = (named, *error.args[1:])
+        raise
 
 
 def _has_no_epochs(rows: pa.RecordBatch) -> bool:
@@ -192,7 +212,7 @@ def _settings(configs: tuple[str, ...], path: str, topic: str) -> dict[str, Any]
     return TopicConfig.named(given)
 
 
-def _rows(source: str, form: str | None, bytes_as: str) -> Iterator[pa.RecordBatch]:
+def _rows(source: str, form: str | None, bytes_as: str) -> Iterator[InputRows]:
     from brokerless.cli.input import open_rows
 
     return open_rows(source, format_of(source, form), bytes_as)

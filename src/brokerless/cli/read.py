@@ -60,7 +60,11 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
     type=offset_or("latest", "high-watermark"),
     help="Stop before this offset.  [default: latest; high-watermark while a broker runs]",
 )
-@click.option("--start-timestamp", type=moment(), help="Start at the first record at or after this time.")
+@click.option(
+    "--start-timestamp",
+    type=moment(),
+    help="Start at the first record at or after this time. With --start-offset too, the later start counts.",
+)
 @click.option("--end-timestamp", type=moment(), help="Stop before the first record at or after this time.")
 @isolation_level
 @click.option("--limit", type=long_from(0), help="Stop after this many records.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerless.healing.report import RepairReport
+
+# The effect of a checkpoint that is written again without the offsets that could not be read.
+_EFFECTS = {
+    "cleaner-offset-checkpoint": "its offsets are lost, and the log cleaner reads these logs from their start again",
+    "log-start-offset-checkpoint": "its log start offsets are lost, and deleted records may become visible again",
+    "recovery-point-offset-checkpoint": "its recovery points are lost, and a broker recovers these logs when it starts",
+    "replication-offset-checkpoint": "its high watermarks are lost, and a broker determines them again",
+}
 
 
 @click.command(short_help="Keep every sound batch, on both sides of damage.", epilog=HEALING_EXITS)
@@ -145,7 +154,8 @@ def show(found: RepairReport) -> None:
     print_lost(found)
     print_repaired(found)
     for name in found.checkpoints:
-        terminal.say(f"write {name} again, because it cannot be read")
+        effect = _EFFECTS.get(os.path.basename(name))
+        terminal.say(f"write {name} again, because it cannot be read{f': {effect}' if effect else ''}")
     for directory, why in found.left_out.items():
         terminal.say(f"leave out {directory}: {why}")
     for name, why in found.left_alone.items():

@@ -6,6 +6,7 @@ import contextlib
 import ipaddress
 import itertools
 import logging
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +161,13 @@ def serve(
             )
         if not _is_loopback(host) and not tls:
             terminal.say(f"warning: what {address} sends is not encrypted (--tls)", err=True)
+        if users is not None and (mode := os.stat(users).st_mode & 0o077):
+            what = "read" if mode & 0o044 else "change" if mode & 0o022 else "run"
+            terminal.say(
+                f"warning: other users of this machine may {what} the passwords in {users}: "
+                f"run `{terminal.as_typed('chmod', '600', users)}`",
+                err=True,
+            )
         try:
             _warn_of_damage(paths, topics)
             while True:

@@ -6,6 +6,7 @@ get the data of records unchanged.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -68,6 +69,14 @@ def say(line: object, *, err: bool = False) -> None:
     stream.flush()
     behind.write(click.style(first[0], fg=_COLOURS[first[0]]) + text[first.end() :] + "\n")
     behind.flush()
+
+
+def in_words(error: OSError) -> str:
+    """Return the reason and the path of an operating system's error, with a hint if permission is missing."""
+    text = f"{error.strerror}: {os.fsdecode(error.filename)}"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        text += f"{_HINT}run it as the user of the broker, or as another user who may use this path"
+    return text
 
 
 def _terminal_behind(stream: TextIO) -> TextIO | None:

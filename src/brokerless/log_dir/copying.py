@@ -55,7 +55,7 @@ class StagedCopy:
     """
 
     def __init__(self, to: str, *, is_partition: bool, like: Iterable[str] = ()) -> None:
-        self._to = os.path.abspath(to)
+        self._to, self._given = os.path.abspath(to), to
         local = [directory for directory in like if not is_remote(directory)]
         self._access = Access.common(local) if local else None
         if storage.exists(self._to):
@@ -81,6 +81,10 @@ class StagedCopy:
     def __enter__(self) -> Self:
         try:
             disk.make_directory(self.path, self._access)
+        except OSError as error:
+            # The user named the copy, not the hidden directory in which it is made.
+            error.filename = self._given
+            raise
         except BaseException:
             self.__exit__()
             raise

@@ -439,8 +439,7 @@ class MetadataImage:
             raise _RefusedError(f"there is no access right with the id {value['id']}")
 
     def _set_quota(self, value: dict[str, Any]) -> None:
-        parts = {one["entityType"]: one["entityName"] for one in value["entity"]}
-        entity = tuple(sorted(parts.items(), key=lambda part: part[0]))
+        entity = entity_of(value)
         if value["remove"]:
             self._quotas.pop((entity, value["key"]), None)
         else:
@@ -497,33 +496,17 @@ class MetadataImage:
             for name, value in configs.items()
         )
         for kind, resource, name, value in sorted(of_all):
-            is_sensitive = bool(_SENSITIVE.search(name)) or (kind not in _CHECKED and not _OF_BROKERS.fullmatch(name))
-            yield {
-                "resource_type": _name(_CONFIG_RESOURCES, kind),
-                "resource": resource,
-                "name": name,
-                "value": value,
-                "is_sensitive": is_sensitive,
-            }
+            yield config_row(kind, resource, name, value)
 
     def _quota_rows(self) -> Iterable[dict[str, Any]]:
         def key(item: tuple[tuple[tuple[tuple[str, str | None], ...], str], float]) -> tuple[Any, ...]:
             return tuple((kind, name or "") for kind, name in item[0][0]), item[0][1]
 
         for (entity, name), value in sorted(self._quotas.items(), key=key):
-            parts = [{"type": kind, "name": who} for kind, who in entity]
-            yield {"entity": parts, "name": name, "value": value}
+            yield quota_row(entity, name, value)
 
     def _user_rows(self) -> Iterable[dict[str, Any]]:
-        for (user, mechanism), value in sorted(self._users.items()):
-            yield {
-                "user": user,
-                "mechanism": _name(_MECHANISMS, mechanism),
-                "iterations": value["iterations"],
-                "salt": value["salt"],
-                "stored_key": value["storedKey"],
-                "server_key": value["serverKey"],
-            }
+        return [user_row(value) for _, value in sorted(self._users.items())]
 
     def _token_rows(self) -> Iterable[dict[str, Any]]:
         for token_id, value in sorted(self._tokens.items()):
@@ -604,6 +587,41 @@ def _endpoints(endpoints: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for one in endpoints
     ]
+
+
+def config_row(kind: int, resource: str, name: str, value: str) -> dict[str, Any]:
+    """Return a setting as a row of the table `configs`."""
+    is_sensitive = bool(_SENSITIVE.search(name)) or (kind not in _CHECKED and not _OF_BROKERS.fullmatch(name))
+    return {
+        "resource_type": _name(_CONFIG_RESOURCES, kind),
+        "resource": resource,
+        "name": name,
+        "value": value,
+        "is_sensitive": is_sensitive,
+    }
+
+
+def user_row(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a UserScramCredentialRecord as a row of the table `users`."""
+    return {
+        "user": value["name"],
+        "mechanism": _name(_MECHANISMS, value["mechanism"]),
+        "iterations": value["iterations"],
+        "salt": value["salt"],
+        "stored_key": value["storedKey"],
+        "server_key": value["serverKey"],
+    }
+
+
+def entity_of(value: dict[str, Any]) -> tuple[tuple[str, str | None], ...]:
+    """Return the types and names of the entity of a ClientQuotaRecord."""
+    parts = {one["entityType"]: one["entityName"] for one in value["entity"]}
+    return tuple(sorted(parts.items(), key=lambda part: part[0]))
+
+
+def quota_row(entity: Iterable[tuple[str, str | None]], name: str, value: float) -> dict[str, Any]:
+    """Return a quota as a row of the table `quotas`."""
+    return {"entity": [{"type": kind, "name": who} for kind, who in entity], "name": name, "value": value}
 
 
 def _without_secrets(row: dict[str, Any]) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def replay_snapshot(content: bytes, image: MetadataImage) -> None:
         if not consumed:
             break
         if rows is not None:
-            _replay_rows(rows, image)
+            replay_rows(rows, image)
         position += consumed
     if position < len(content) or kinds[-1] != _FOOTER:
         raise CutSnapshotError("metadata snapshot is cut: it has no footer", position=position)
@@ -106,7 +106,7 @@ def replay_log(
             times = [time or 0 for time in rows["timestamp"].view(pa.int64()).to_pylist()]
             count = next((row for row, time in enumerate(times) if at is not None and time > at), len(times))
             if count:
-                _replay_rows(rows.slice(0, count), image, rows["offset"].to_pylist())
+                replay_rows(rows.slice(0, count), image, rows["offset"].to_pylist())
                 image.offset, image.time = rows["offset"][count - 1].as_py() + 1, times[count - 1]
             if count < len(times):
                 break
@@ -160,11 +160,26 @@ def _replay_controls(segment: Segment, image: MetadataImage, end: int, at: int |
 def replay_records(records: Iterable[bytes], image: MetadataImage) -> None:
     """Apply records, given as their bytes."""
     for rows in rows_of(records):
-        _replay_rows(rows, image)
+        replay_rows(rows, image)
 
 
-def _replay_rows(rows: pa.RecordBatch, image: MetadataImage, offsets: Iterable[int | None] = repeat(None)) -> None:
-    for record, offset in zip(metadata_records(rows), offsets, strict=False):
+def replay_rows(
+    rows: pa.RecordBatch,
+    image: MetadataImage,
+    offsets: Iterable[int | None] = repeat(None),
+    times: Iterable[int | None] = repeat(None),
+) -> None:
+    """Apply the records in rows.
+
+    Args:
+        rows: the rows, with `key` and `value`.
+        image: the image, whose `offset` and `time` become those of each record, if they are given.
+        offsets: the offset of each record.
+        times: the time of each record, in ms.
+    """
+    for record, offset, time in zip(metadata_records(rows), offsets, times, strict=False):
+        if offset is not None and time is not None:
+            image.offset, image.time = offset + 1, time
         takes_all = image.refusal is None
         kind, version, name, fields, unknown, content = record
         if unknown is not None:

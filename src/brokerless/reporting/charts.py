@@ -32,7 +32,7 @@ _VARIABLES |= {_TEXT: "var(--muted)", _GRID: "var(--line)"}
 _SIZE, _WIDE = (7.2, 2.6), (14.4, 2.8)
 # Matplotlib counts days from 1970.
 _MS_PER_DAY = 86_400_000
-_MS_PER_MINUTE = 60_000
+_MS_PER_SECOND = 1000
 _STYLE: Any = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "brokerless",
@@ -101,7 +101,7 @@ def lines_over_time(
     everything = [time for times, _ in series for time in times]
     first, last = min(everything), max(everything)
     # Room after the last time, where its value shows.
-    end = last + max((last - first) // 40, _MS_PER_MINUTE)
+    end = last + max((last - first) // 40, _MS_PER_SECOND)
     for times, one in series:
         places = [time / _MS_PER_DAY for time in (*times, end)]
         values = [*one.values, one.values[-1]]
@@ -153,6 +153,17 @@ def _time_axis(axes: Axes) -> None:
     formatter.formats[5] = formatter.zero_formats[5] = "%H:%M:%S.%f"
     formatter.offset_formats[5] = "%Y-%b-%d"
     axes.xaxis.set_major_formatter(formatter)
+    # Below the lowest label of the other axis.
+    axes.tick_params(axis="x", pad=6)
+    # A label at an end of the axis begins or ends there, so that nothing overlaps or clips it.
+    figure: Any = axes.figure
+    figure.draw_without_rendering()
+    for label in axes.get_xticklabels():
+        text: Any = label.get_window_extent()
+        if text.x0 < axes.bbox.x0:
+            label.set_horizontalalignment("left")
+        elif text.x1 > axes.bbox.x1:
+            label.set_horizontalalignment("right")
 
 
 def _svg(name: str, figure: Figure, axes: Axes, unit: Unit) -> str:

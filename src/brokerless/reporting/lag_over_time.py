@@ -22,6 +22,8 @@ _EMPTY = schema(
 ).empty_table()
 _GROUPED = ["group", "topic", "partition", "time"]
 _MOST_INTERVALS = 200
+# More intervals than this are not kept until the range of all commits is known.
+_MOST_KEPT = 4096
 # Above this, intervals become longer.
 _MOST_ROWS = 1 << 20
 _WAITING = 64
@@ -29,7 +31,7 @@ _WAITING = 64
 _FIRST, _LAST = 1_262_304_000_000, 7_258_118_400_000
 # Sums of such lags over all partitions fit into 64 bits.
 _MOST_LAG = 1 << 44
-_MINUTE = 60_000
+_SECOND = 1000
 
 
 class LagOverTime:
@@ -39,7 +41,7 @@ class LagOverTime:
         width: the shortest interval, in ms.
     """
 
-    def __init__(self, width: int = _MINUTE) -> None:
+    def __init__(self, width: int = _SECOND) -> None:
         self._width = width
         self._waiting: list[pa.Table] = []
 
@@ -81,7 +83,8 @@ class LagOverTime:
             return
         rows = self._highest(pa.concat_tables(self._waiting))
         ends: Any = pc.min_max(rows["time"]).as_py()
-        while rows.num_rows > _MOST_ROWS and self._width <= ends["max"] - ends["min"]:
+        span = (ends["max"] or 0) - (ends["min"] or 0)
+        while span // self._width > _MOST_KEPT or (rows.num_rows > _MOST_ROWS and self._width <= span):
             self._width *= 2
             rows = self._highest(rows)
         self._waiting = [rows]

@@ -39,7 +39,7 @@ for (const one of tables) {
 let searched = "";
 const apply = (one) => {
   const wanted = [...words(searched), ...words(one.own)];
-  const of = one.table.closest("details")?.querySelector("summary b").textContent ?? "";
+  const of = one.table.closest("details:not(.folds)")?.querySelector("summary b").textContent ?? "";
   let found = 0;
   for (const row of one.body.rows) {
     const text = wanted.length ? `${of} ${[...row.cells].map((cell) => cell.textContent).join(" ")}`.toLowerCase() : "";
@@ -93,6 +93,12 @@ for (const one of tables) {
 }
 // A phone shows each row of some tables as a card, whose cells have the names of their columns.
 const phone = matchMedia("(max-width: 40rem)");
+// There, a long table shows after a click. A wider screen has no summary to click.
+const fold = () => {
+  for (const part of document.querySelectorAll(".folds")) part.open = !phone.matches;
+};
+phone.addEventListener("change", fold);
+fold();
 const label = () => {
   if (!phone.matches) return;
   for (const table of document.querySelectorAll("table.phone:not(.labelled)")) {

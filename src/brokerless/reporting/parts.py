@@ -50,6 +50,9 @@ class Table(NamedTuple):
     has_cards: bool = False
     """True if a phone shows each row as a card. The script labels its cells, which keeps the page small."""
 
+    folds: bool = False
+    """True if a phone shows the table only after a click."""
+
     @property
     def has_prose(self) -> bool:
         """True if rows have sentences, so that a narrow screen shows each row as a card."""

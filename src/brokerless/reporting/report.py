@@ -51,6 +51,9 @@ class ClusterReport:
       out of range, and the number of commits below the previous commit.
     - `lags`: the lag of a group in each interval in which it committed.
     - `transactions`: open and hanging transactions, as `brokerless.transactions` returns them.
+    - `changes`: the newest changes of topics, settings, ACLs, users, quotas and features in the cluster's metadata,
+      newest first: the `time` and the `offset` of the record in the metadata log, and the columns of
+      `ClusterState.diff`.
     - `findings`: the first findings of a deep check, errors first, with the columns of `Finding.to_dict`.
     - `kinds`: the number of all findings by topic and code.
 
@@ -100,8 +103,8 @@ def report(
 
     The report begins with a verdict. It shows topics, sizes, formats and codecs; the partitions of each topic; records
     and bytes by time; batch sizes, and the size with other codecs and batch sizes; distinct keys, and the records that
-    a compaction would drop; producers; groups with their lag over time; open and hanging transactions; and the findings
-    of `brokerless.check` with level "deep". Nothing is changed.
+    a compaction would drop; producers; groups with their lag over time; open and hanging transactions; what changed in
+    the cluster's metadata; and the findings of `brokerless.check` with level "deep". Nothing is changed.
 
     The report needs Jinja and Matplotlib: `pip install 'brokerless[report]'`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -121,6 +122,7 @@ def sections(numbers: Numbers, now: int) -> Iterator[Section]:
     yield _keys(tables)
     yield _groups(tables, times)
     yield _transactions(tables)
+    yield _changes(tables, numbers.earlier_changes)
     yield _producers(tables)
 
 
@@ -618,7 +620,7 @@ def _by_partition(tables: dict[str, pa.Table]) -> parts.Table:
             ("Committed", "commit_time", moment),
         ],
     )
-    return table_of("Lag by group and partition, the greatest first", *rows)._replace(has_cards=True)
+    return table_of("Lag by group and partition, the greatest first", *rows)._replace(has_cards=True, folds=True)
 
 
 def _ranges(tables: dict[str, pa.Table]) -> dict[tuple[Any, Any], tuple[Any, Any]]:
@@ -689,6 +691,40 @@ def _transactions(tables: dict[str, pa.Table]) -> Section:
         ],
         short="Transactions",
     )
+
+
+def _changes(tables: dict[str, pa.Table], earlier: int) -> Section:
+    found = tables["changes"]
+    rows = rows_of(
+        found,
+        [
+            ("Time", "time", moment),
+            ("Offset in the metadata log", "offset", count),
+            ("Subject", "subject", shown),
+            ("Change", "change", shown),
+            ("Key", "key", shown),
+            ("Column", "column", shown),
+            ("Before", lambda row: _value(row["before"]), shown),
+            ("After", lambda row: _value(row["after"]), shown),
+        ],
+    )
+    return Section(
+        "changes",
+        "What changed",
+        "The changes of topics, settings, ACLs, users, quotas and features that the metadata log still has. Changes of "
+        "leaders, in-sync replicas and epochs are left out. Passwords and other secret values are not shown. "
+        "`brokerless cluster diff` compares any two points of the log.",
+        tables=[
+            table_of("Changes, the newest first", *rows, found.num_rows + earlier)._replace(has_cards=True, folds=True)
+        ],
+        short="Changes",
+    )
+
+
+def _value(text: str | None) -> str | None:
+    """Return a value of a change, which is JSON, as text."""
+    value = None if text is None else json.loads(text)
+    return value if value is None or isinstance(value, str) else text
 
 
 def _places(opened: list[dict[str, Any]]) -> str:

@@ -22,7 +22,7 @@ from brokerless.errors import BrokerlessError
 from brokerless.inspection.profile import by_hour
 from brokerless.io import storage
 from brokerless.io.chunking import in_shares
-from brokerless.layout.file_names import chosen_topics, is_internal
+from brokerless.layout.file_names import METADATA_TOPIC, chosen_topics, is_internal
 from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.schema import TIME, schema
@@ -35,6 +35,8 @@ from brokerless.reporting.lag_over_time import LagOverTime, bounded
 from brokerless.reporting.samples import SCHEMA as SAMPLES
 from brokerless.reporting.samples import sampled, samples_in
 from brokerless.rewriting.estimate import estimate
+from brokerless.state.cluster_changes import NO_CHANGES, changes_in
+from brokerless.state.cluster_changes import SCHEMA as CHANGES
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, logs_of
 from brokerless.state.offset_commits import SCHEMA as COMMITS
 from brokerless.state.offset_commits import Lags
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from brokerless.io.runner import Progress, Runner
     from brokerless.log.segment import Segment
     from brokerless.reporting.coordinators import Coordinated
+    from brokerless.state.cluster_changes import Changes
     from brokerless.wording import Face
 
 _T = TypeVar("_T")
@@ -152,6 +155,7 @@ SCHEMAS = {
     ),
     "lags": LAGS,
     "transactions": TRANSACTIONS,
+    "changes": CHANGES,
     "findings": FINDINGS,
     "kinds": schema(topic=pa.string(), code=pa.string(), severity=pa.string(), findings=pa.int64()),
 }
@@ -188,6 +192,7 @@ class Numbers:
         has_transactions: whether the paths have partitions of `__transaction_state`.
         elsewhere: the number of partitions of which records are missing here, because they are in remote storage or
             were deleted.
+        earlier_changes: the number of changes of the metadata that are older than those in the table.
         is_whole: whether the numbers are of all topics, and the directories themselves were checked.
     """
 
@@ -199,6 +204,7 @@ class Numbers:
     has_groups: bool
     has_transactions: bool
     elsewhere: int
+    earlier_changes: int
     is_whole: bool
 
 
@@ -250,6 +256,8 @@ def compute(
         tables["groups"], tables["lags"], tables["commits"] = _groups(paths, directories, wanted, steps)
         tables["samples"] = _samples(logs, samples, steps)
         tables["transactions"] = _transactions(directories, wanted, open_of(found.producers))
+        changes = _changes(directories, wanted)
+        tables["changes"] = changes.table
         elsewhere = sum(log.missing_offsets is not None for log in logs)
     nodes = {root.node_id for root in directories.roots if root.node_id is not None}
     clusters = {root.cluster_id for root in directories.roots if root.cluster_id is not None}
@@ -263,6 +271,7 @@ def compute(
         OFFSETS_TOPIC in topics_here,
         TRANSACTIONS_TOPIC in topics_here,
         elsewhere,
+        changes.earlier,
         is_whole=wanted is None,
     )
 
@@ -565,6 +574,15 @@ def _of_other_verbs(face: Face) -> Face:
         return f"{text} of `groups` or `transactions`" if name == "memory" else text
 
     return worded
+
+
+def _changes(directories: LogDirs, topics: list[str] | None) -> Changes:
+    """Return what changed in the cluster's metadata."""
+    if METADATA_TOPIC in directories.topics():
+        for log in directories.logs([METADATA_TOPIC]):
+            with _vanishing(log.path):
+                return changes_in(log, topics)
+    return NO_CHANGES
 
 
 def _ms(times: Any) -> Any:  # noqa: ANN401 - arrays

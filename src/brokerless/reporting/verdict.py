@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _HANGING = "transaction-hanging"
 # A lag is large from this number of records on, if it is also this share of the records of the group's partitions.
 _LARGE_LAG, _LARGE_SHARE = 1000, 0.1
+_MOST_NAMED = 3
 
 
 class Verdict(NamedTuple):
@@ -44,8 +45,9 @@ def verdict(numbers: Numbers) -> Verdict:
     partitions = numbers.tables["partitions"].num_rows
     faults = _faults(numbers, partitions)
     unknown = _unknown(numbers)
-    resets, lags = _resets(numbers), _lags(numbers)
-    of_groups = _sentence([clause for clause in (resets, lags) if clause]) if resets or lags else ""
+    resets = _resets(numbers)
+    clauses = [clause for clause in (resets, _moved_back(numbers), _lags(numbers)) if clause]
+    of_groups = _sentence(clauses) if clauses else ""
     if faults:
         return Verdict("error", f"{_sentence(faults)} {of_groups}".rstrip(), unknown)
     warnings = [row for row in numbers.tables["kinds"].to_pylist() if row["severity"] == "warning"]
@@ -77,6 +79,22 @@ def _resets(numbers: Numbers) -> str:
     text += "offset is out of range" if number == 1 else "offsets are out of range"
     others = found.num_rows - 1
     return text + (f" (and so {'does' if others == 1 else 'do'} {counted(others, 'other group')})" if others else "")
+
+
+def _moved_back(numbers: Numbers) -> str:
+    """Return a clause that names the groups whose committed offsets moved back; else an empty text."""
+    groups = numbers.tables["groups"]
+    found = groups.filter(pc.greater(groups["commits_back"], pa.scalar(0))).sort_by([("commits_back", "descending")])
+    if not found.num_rows:
+        return ""
+    names = [shown(str(name)) for name in found["group"].slice(0, _MOST_NAMED).to_pylist()]
+    others = found.num_rows - len(names)
+    if others:
+        names.append(counted(others, "other group"))
+    *first, last = names
+    if not first:
+        return f"the committed offsets of group {last} moved back"
+    return f"the committed offsets of groups {', '.join(first)} and {last} moved back"
 
 
 def _lags(numbers: Numbers) -> str:

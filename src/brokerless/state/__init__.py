@@ -9,4 +9,5 @@ Modules:
     remote_segments.py     the segments in remote storage
     schemas.py             the schemas of a registry, and which topics use them
     cluster.py             a cluster's metadata as of a point, and the changes between two points
+    cluster_changes.py     the changes of topics, settings, ACLs and users one by one, with their times
 """

@@ -176,6 +176,20 @@ class ClusterState:
         return pa.Table.from_pylist(rows, DIFF_SCHEMA)
 
 
+# The columns that change when a leader changes, or when a broker stops or starts.
+_OF_LEADERSHIP = {
+    "brokers": ("epoch", "incarnation_id"),
+    "controllers": ("incarnation_id",),
+    "partitions": ("leader", "leader_epoch", "partition_epoch", "isr", "elr", "last_known_elr"),
+    "voters": ("is_leader",),
+}
+
+
+def is_of_leadership(change: dict[str, Any]) -> bool:
+    """Return whether a change is one of a leader, of in-sync replicas or of an epoch."""
+    return change["change"] == "changed" and change["column"] in _OF_LEADERSHIP.get(change["subject"], ())
+
+
 DIFF_SCHEMA = pa.schema([(name, pa.string()) for name in ("subject", "key", "change", "column", "before", "after")])
 # The columns that identify the rows of a subject.
 _KEYS = {
@@ -309,22 +323,42 @@ def _changes(subject: str, before: pa.Table, after: pa.Table, *, secrets: bool) 
 
     old, new = by_key(before), by_key(after)
     for key in sorted({*old, *new}):
-        row = {"subject": subject, "key": " ".join(map(_shown, json.loads(key)))}
-        was, now = old.get(key), new.get(key)
-        if was is None or now is None:
-            change, side, found = ("added", "after", now) if was is None else ("removed", "before", was)
-            column = _VALUES.get(subject)
-            shown = {}
-            if column is not None and found is not None and not _is_hidden(column, found, secrets=secrets):
-                shown = {side: _text(found[column])}
-            yield {**row, "change": change, "column": column, **shown}
-        else:
-            for column in SCHEMAS[subject].names:
-                earlier, later = _text(was[column]), _text(now[column])
-                if earlier != later and (subject, column) != ("acls", "id"):
-                    is_hidden = _is_hidden(column, now, secrets=secrets)
-                    shown = {} if is_hidden else {"before": earlier, "after": later}
-                    yield {**row, "change": "changed", "column": column, **shown}
+        yield from _changes_of(subject, key, old.get(key), new.get(key), secrets=secrets)
+
+
+def changes_of_row(
+    subject: str, before: dict[str, Any] | None, after: dict[str, Any] | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the changes from a row of a subject's table to another with the same key, as rows of `ClusterState.diff`.
+
+    Args:
+        subject: the subject.
+        before: the row before; None if the row was added. It may lack columns that are not of interest.
+        after: the row after; None if the row was removed.
+    """
+    row = after if before is None else before
+    if row is not None:
+        yield from _changes_of(subject, _text([row[key] for key in _KEYS[subject]]), before, after, secrets=False)
+
+
+def _changes_of(
+    subject: str, key: str, was: dict[str, Any] | None, now: dict[str, Any] | None, *, secrets: bool
+) -> Iterator[dict[str, Any]]:
+    row = {"subject": subject, "key": " ".join(map(_shown, json.loads(key)))}
+    if was is None or now is None:
+        change, side, found = ("added", "after", now) if was is None else ("removed", "before", was)
+        column = _VALUES.get(subject)
+        shown = {}
+        if column is not None and found is not None and not _is_hidden(column, found, secrets=secrets):
+            shown = {side: _text(found[column])}
+        yield {**row, "change": change, "column": column, **shown}
+        return
+    for column in SCHEMAS[subject].names:
+        earlier, later = _text(was.get(column)), _text(now.get(column))
+        if earlier != later and (subject, column) != ("acls", "id"):
+            is_hidden = _is_hidden(column, now, secrets=secrets)
+            shown = {} if is_hidden else {"before": earlier, "after": later}
+            yield {**row, "change": "changed", "column": column, **shown}
 
 
 def _is_hidden(column: str, row: dict[str, Any], *, secrets: bool) -> bool:

@@ -51,8 +51,8 @@ def test_each_field_of_a_batch_makes_them_diverge(tmp_path, batches):
 @pytest.mark.parametrize(
     ("base", "other", "message"),
     [
-        (6, 7, "the other directory has no batch of offset 6"),
-        (9, 6, "this directory has no batch of offsets 6 to 8"),
+        (6, 7, "2/t-0 has no batch of offset 6"),
+        (9, 6, "1/t-0 has no batch of offsets 6 to 8"),
     ],
 )
 def test_a_gap_is_told_with_the_directory_that_has_it(tmp_path, batches, base, other, message):
@@ -60,7 +60,7 @@ def test_a_gap_is_told_with_the_directory_that_has_it(tmp_path, batches, base, o
     two = log(tmp_path / "2", [*batches[:6], batch(other, [VALUE], leader_epoch=1)])
     (found,) = bl.compare(one, two)
     assert (found.status, found.differing, found.value, found.other_value) == ("diverged", "base_offset", base, other)
-    assert found.message == message
+    assert found.message == f"{tmp_path}/{message}"
 
 
 def test_other_segments_and_another_start_are_equal(tmp_path, batches):

@@ -362,3 +362,30 @@ def test_one_thing_has_no_plural(tmp_path, run):
     assert "1 of 1 partition would be repaired" in run("repair", tmp_path / "data", "--dry-run").err
     options = ["--retention-bytes", "1", "--cleanup-policy", "delete", "--dry-run"]
     assert "of 1 segment would be deleted" in run("retain", tmp_path / "data/t-0", *options).out
+
+
+def test_a_copy_that_cannot_be_made_is_named_as_given(run, monkeypatch, tmp_path):
+    """The error named a hidden directory beside it: `ro/x-0.f3b6...-delete`."""
+    copied = shutil.copytree("examples/incident", tmp_path / "data")
+    (copied / "replication-offset-checkpoint").write_text("x")
+    make = disk.make_directory
+
+    def make_if_allowed(path):
+        if path.endswith("-delete"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        make(path)
+
+    monkeypatch.setattr(disk, "make_directory", make_if_allowed)
+    result = run("repair", copied, "--output", tmp_path / "ro")
+    assert result.code == 2
+    assert f"brokerless: Permission denied: {tmp_path}/ro\n" in result.err
+    assert "-delete" not in result.err
+
+
+def test_a_checkpoint_that_is_written_again_says_what_is_lost(run, tmp_path):
+    copied = shutil.copytree("examples/incident", tmp_path / "data")
+    (copied / "replication-offset-checkpoint").write_text("x")
+    assert (
+        "write replication-offset-checkpoint again, because it cannot be read: its high watermarks are lost, and a "
+        "broker determines them again\n"
+    ) in run("repair", copied, "--dry-run").out

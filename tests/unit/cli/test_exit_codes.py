@@ -121,6 +121,24 @@ def test_serve_ends_with_each_code_that_its_help_names(tmp_path):
     assert subprocess.run([*serve, tmp_path / "none"], timeout=60, check=False).returncode == FAILURE
 
 
+@pytest.mark.parametrize(("mode", "may"), [(0o644, "read"), (0o600, None)])
+def test_serve_warns_of_passwords_that_others_may_read(tmp_path, mode, may):
+    healthy(tmp_path / "data")
+    users = tmp_path / "users"
+    users.write_text("ann:secret\n")
+    users.chmod(mode)
+    words = ["serve", tmp_path / "data", "--listen", "127.0.0.1:0", "--users", users]
+    with subprocess.Popen([sys.executable, "-m", "brokerless", *words], stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr.readline().startswith("serving ")
+        if may:
+            warning = (
+                f"warning: other users of this machine may {may} the passwords in {users}: run `chmod 600 {users}`"
+            )
+            assert server.stderr.readline() == f"{warning}\n"
+        os.kill(server.pid, signal.SIGINT)
+        assert "warning" not in server.communicate(timeout=20)[1]
+
+
 @pytest.mark.parametrize("name", ["check", "report", "repair", "compact", "retain", "convert", "erase"])
 def test_a_verb_on_spark_ends_with_the_codes_of_the_verb(name):
     assert VERBS["spark", name].epilog == VERBS[name,].epilog

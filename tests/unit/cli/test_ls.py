@@ -1,5 +1,6 @@
 """`ls` tells what is there, also where some of it is damaged or replicated."""
 
+import errno
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import shutil
 import pytest
 
 import brokerless as bl
+from brokerless.log import partition_files
 from support.damage import overwrite
 from support.kafka_answers import read_json_lines
 from support.log_files import NOW, batch, write_segment
@@ -214,3 +216,25 @@ def test_a_time_by_which_a_segment_is_kept_or_deleted_is_noted(tmp_path, run, ti
     write_segment(tmp_path / "t-0", 0, [batch(0, [b"x"], timestamp=time)])
     row = run("ls", tmp_path).out.splitlines()[1]
     assert row.partition("none")[2].strip() == note
+
+
+@pytest.mark.parametrize("form", JSON_IF.values(), ids=JSON_IF)
+def test_a_file_that_may_not_be_read_is_no_damage(golden, run, monkeypatch, form):
+    """It was `damaged: [Errno 13] Permission denied: PosixPath('...')`, with the exit code of damage."""
+    path = golden / "logs/kafka-4.1"
+    denied = path / "codec-mixed-0/00000000000000000000.log"
+    walk = partition_files.header_walk
+
+    def walk_if_allowed(files):
+        # Root may read every file, so a mode would deny nothing.
+        if files.path == str(denied.parent):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), denied)
+        return walk(files)
+
+    monkeypatch.setattr(partition_files, "header_walk", walk_if_allowed)
+    result = run("ls", path, *form)
+    assert result.code == 2
+    assert f"brokerless: Permission denied: {denied}\nhint: run it as the user of the broker" in result.err
+    assert "damaged" not in result.err + result.out
+    assert "PosixPath" not in result.err + result.out
+    assert "txn-open" in result.out, "the other partitions are listed"

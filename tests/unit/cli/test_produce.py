@@ -135,6 +135,25 @@ def test_a_line_that_is_none_is_named_and_nothing_is_written(run, tmp_path, line
     assert not (tmp_path / "d").exists()
 
 
+@pytest.mark.parametrize(
+    ("form", "place"),
+    [("json", "2 rows are refused; the first is line 5: "), ("arrow", "2 rows are refused; the first is row 2: ")],
+)
+def test_a_refused_row_is_named_by_its_line(run, tmp_path, form, place):
+    """It was "row 2", while a line that is no JSON is "line 5"."""
+    rows = [{"key": "a", "value": "b"}] * 2 + [{"key": None, "value": "c"}] * 2
+    lines = [json.dumps(row) for row in rows]
+    (tmp_path / "in.json").write_text("\n".join([lines[0], "", *lines[1:2], "  ", *lines[2:]]) + "\n")
+    table = pa.Table.from_pylist([{name: value and value.encode() for name, value in row.items()} for row in rows])
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as writer:
+        writer.write_table(table.slice(0, 2))
+        writer.write_table(table.slice(2))
+    options = ("--topic", "t", "--config", "cleanup.policy=compact", "--input", tmp_path / f"in.{form}")
+    result = run("produce", tmp_path / "d", *options)
+    assert result.code == 2
+    assert f"{place}null key, but a compacted topic needs keys" in result.err
+
+
 def test_a_bad_topic_name_makes_no_directory(run, tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text('{"value": "a"}\n')

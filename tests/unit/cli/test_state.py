@@ -150,12 +150,35 @@ def test_cluster(broker, run):
     (found,) = [json.loads(line) for line in run("cluster", "brokers", broker, "--json").out.splitlines()]
     assert (found["broker_id"], found["epoch"]) == (1, 544)
     assert max(map(len, run("cluster", "partitions", broker).out.splitlines())) <= 100
-    _, *changes = lines(run("cluster", "diff", broker, "--since", "offset:30"))
+    _, *changes = lines(run("cluster", "diff", broker, "--since", "offset:30", "--all"))
     assert ["topics", "retention-all", "added"] in changes
     assert len(lines(run("cluster", "diff", broker, broker))) == 1
     assert run("cluster", "diff", broker).code == 2
     assert run("cluster", "diff", broker, broker, "--since", "offset:3").code == 2
     assert run("cluster", "topics", broker, "--as-of", "x").code == 2
+
+
+def test_a_difference_hides_the_changes_of_leaders_and_says_how_many(run):
+    """Of 40 lines, most were the leaders, in-sync replicas and epochs of a shutdown."""
+    since = ("cluster", "diff", "examples/incident", "--since", "2026-11-25T22:44")
+    few, whole = run(*since), run(*since, "--all")
+    assert len(few.out.splitlines()) < 10
+    hidden = len(whole.out.splitlines()) - len(few.out.splitlines())
+    assert f"note: {hidden} changes of leaders, in-sync replicas or epochs are not shown: add --all" in few.err
+    assert (few.code, whole.code) == (0, 0)
+    assert "not shown" not in whole.err
+    json_lines = run(*since, "--json")
+    assert len(json_lines.out.splitlines()) == len(few.out.splitlines()) - 1
+    assert f"note: {hidden} changes" in json_lines.err
+    assert {"isr", "leader"} <= set(whole.out.split()) - set(few.out.split())
+
+
+def test_a_difference_of_chosen_subjects(run):
+    since = ("cluster", "diff", "examples/incident", "--since", "2026-11-25T22:44")
+    _, *found = lines(run(*since, "--subject", "acls", "--subject", "configs"))
+    assert [row[0] for row in found] == ["configs", "acls"]
+    assert "not shown" not in run(*since, "--subject", "acls").err
+    assert run(*since, "--subject", "nothing").code == 2
 
 
 def test_a_quota_without_a_json_number_is_text(broker, run, monkeypatch):

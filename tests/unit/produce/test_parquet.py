@@ -8,7 +8,7 @@ from brokerless.cli.input import open_rows
 
 
 def of_produce(path):
-    return open_rows(str(path), "parquet", "utf8")
+    return (rows for rows, _ in open_rows(str(path), "parquet", "utf8"))
 
 
 def of_restore(path):

@@ -45,6 +45,19 @@ def test_intervals_become_longer_until_few_are_left():
     assert found[-1][2] == 9999
 
 
+def test_two_minutes_have_points_of_a_second():
+    """They had three points, a minute apart."""
+    over_time = LagOverTime()
+    over_time.add(rows(*(("g", "t", 0, NOW + number * 1000, number) for number in range(120))))
+    assert len(points(over_time)) == 120
+
+
+def test_intervals_of_a_long_time_are_not_kept_as_seconds():
+    over_time = LagOverTime()
+    over_time.add(rows(*(("g", "t", 0, NOW + number * 1000, 1) for number in range(20_000))))
+    assert over_time.rows().num_rows <= 4097
+
+
 def test_memory_is_bounded(monkeypatch):
     monkeypatch.setattr(lag_over_time, "_MOST_ROWS", 100)
     over_time = LagOverTime()

@@ -1,5 +1,7 @@
 """The verdict of a report names the worst fault first, with its numbers, and never calls unread data sound."""
 
+import re
+
 import brokerless as bl
 from support import damage
 from support.log_files import batch, write_segment
@@ -146,3 +148,14 @@ def test_a_hostile_group_name_stays_text_in_the_verdict(tmp_path):
     found = bl.report(tmp_path)
     assert "Group <b>\\u202e resets" in found.verdict
     assert "Group &lt;b&gt;\\u202e resets" in found.html
+
+
+def test_groups_that_moved_back_are_named_in_the_verdict(tmp_path):
+    """They were only a number in a column."""
+    long_topic(tmp_path)
+    commit(tmp_path, ("mailer", 4900), ("mailer", 4800), ("audit", 5000))
+    assert "The committed offsets of group mailer moved back." in bl.report(tmp_path).verdict
+    many = tmp_path / "many"
+    long_topic(many)
+    commit(many, *((f"g{at % 5}", 5000 - at * 5) for at in range(10)))
+    assert re.search(r"offsets of groups g\d, g\d, g\d and 2 other groups moved back", bl.report(many).verdict)
