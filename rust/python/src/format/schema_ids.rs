@@ -20,12 +20,17 @@ pub(crate) fn schema_ids<'py>(
     headers: Option<Bound<'py, PyAny>>,
     is_key: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let arrays: Vec<_> = Array::import(py, [Some(payloads), headers].into_iter().flatten())?.collect();
+    let arrays: Vec<_> =
+        Array::import(py, [Some(payloads), headers].into_iter().flatten())?.collect();
     let column = BytesColumn::new("payloads", arrays.first())?;
     let headers = arrays.get(1).map(HeadersColumn::new).transpose()?;
     let headers = headers.filter(|headers| !headers.is_empty());
     let rows = arrays.first().map_or(0, |array| array.rows.len());
-    let name = if is_key { KEY_SCHEMA_ID } else { VALUE_SCHEMA_ID };
+    let name = if is_key {
+        KEY_SCHEMA_ID
+    } else {
+        VALUE_SCHEMA_ID
+    };
     let batch = py
         .detach(|| ids(&column, headers.as_ref(), rows, name))
         .or_raise()?;
