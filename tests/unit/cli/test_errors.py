@@ -370,10 +370,10 @@ def test_a_copy_that_cannot_be_made_is_named_as_given(run, monkeypatch, tmp_path
     (copied / "replication-offset-checkpoint").write_text("x")
     make = disk.make_directory
 
-    def make_if_allowed(path):
+    def make_if_allowed(path, access=None):
         if path.endswith("-delete"):
             raise PermissionError(errno.EACCES, "Permission denied", path)
-        make(path)
+        make(path, access)
 
     monkeypatch.setattr(disk, "make_directory", make_if_allowed)
     result = run("repair", copied, "--output", tmp_path / "ro")

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from support.broken_directories import BROKEN, healthy
 from support.damage import flip_bit
 from support.verbs import verbs
 
+REGISTRY = Path(__file__).parents[3] / "examples/registry"
 REWRITE = ("DIR", "--topic", "t", "--dry-run")
 # Of each verb a command, and what to harm for each of its codes but that for a verb that cannot run. A directory of
 # the cluster's own topics is a real broker's; of it, each log is harmed, or Kafka's own topics are removed.
@@ -28,13 +30,19 @@ COMMANDS = {
     "recover": (("DIR", "--dry-run"), {DAMAGE: "segment-cut"}),
     "repair": (("DIR", "--dry-run"), {DAMAGE: "file-unpadded", WARNINGS: "batch-crc"}),
     "rescue": (("DIR", "--dry-run"), {DAMAGE: "file-unpadded", WARNINGS: "batch-crc"}),
-    "compact": ((*REWRITE, "--roll", "--drop-null-keys"), {DAMAGE: "batch-crc"}),
+    "compact": ((*REWRITE, "--roll", "--drop-null-keys", "--cleanup-policy", "compact"), {DAMAGE: "batch-crc"}),
     "retain": ((*REWRITE, "--before-offset", "5"), {DAMAGE: "segment-cut"}),
     "convert": ((*REWRITE, "--compression", "zstd"), {DAMAGE: "batch-crc"}),
     "erase": ((*REWRITE, "--key", "x"), {DAMAGE: "batch-crc"}),
     "truncate": ((*REWRITE, "--offset", "5"), {DAMAGE: "segment-cut"}),
     "produce": (("DIR", "--topic", "t", "--input", "ROWS"), {DAMAGE: "segment-cut"}),
     "finding": (("batch-crc",), {}),
+}
+# Verbs of two words that take more than a directory.
+LONG = {
+    ("cluster", "diff"): ("DIR", "DIR"),
+    ("schemas", "show"): ("3", "DIR"),
+    ("schemas", "diff"): ("orders-value", "1", "2", "DIR"),
 }
 OF_A_CLUSTER = {verb: {DAMAGE: "all", WARNINGS: "no coordinator"} for verb in ("groups", "transactions")}
 
@@ -58,12 +66,13 @@ def directory(tmp_path_factory, golden):
     made = {}
 
     def make(verb, harm):
-        is_cluster = verb[0] in OF_A_CLUSTER or verb[0] == "cluster"
-        key = is_cluster, harm
+        is_registry = verb[0] == "schemas"
+        is_cluster = verb[0] in OF_A_CLUSTER or verb[0] == "cluster" or is_registry
+        key = is_cluster, is_registry, harm
         if key not in made:
             made[key] = tmp_path_factory.mktemp("exits") / "data"
             if is_cluster:
-                shutil.copytree(golden / "logs/kafka-4.1", made[key])
+                shutil.copytree(REGISTRY if is_registry else golden / "logs/kafka-4.1", made[key])
                 for path in made[key].glob("__[ct]*_*") if harm == "no coordinator" else ():
                     shutil.rmtree(path)
                 for path in [*made[key].rglob("*.log"), *made[key].rglob("*.checkpoint")] if harm == "all" else ():
@@ -90,7 +99,7 @@ def test_a_verb_ends_with_each_code_that_its_help_names(run, tmp_path, directory
         return
     words, harms = COMMANDS.get(
         name[0],
-        (("DIR", "DIR") if name == ("cluster", "diff") else ("DIR",), OF_A_CLUSTER.get(name[0], {DAMAGE: "all"})),
+        (LONG.get(name, ("DIR",)), OF_A_CLUSTER.get(name[0], {DAMAGE: "all"})),
     )
     assert named_in(VERBS[name].epilog) == {DONE, FAILURE, *harms}
     data = directory(name, harms.get(code))

@@ -313,7 +313,7 @@ def test_a_refusal_names_a_way_to_a_log_that_every_verb_takes(data, run):
     for verb in (
         ["erase", data, *erase],
         ["convert", data, *erase[:2], "--compression", "zstd", "--in-place"],
-        ["compact", data, "--explain", "k", *erase[:2], "--cleanup-policy", "compact"],
+        ["compact", data, "--explain", "k", *erase[:2]],
     ):
         refused = run(*verb)
         assert refused.code == 1

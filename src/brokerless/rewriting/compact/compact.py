@@ -12,6 +12,7 @@ from brokerless.arguments import check_number
 from brokerless.layout.release import NEWEST, Release
 from brokerless.layout.topic_config import UNKNOWN
 from brokerless.log.aborted_transactions import aborted_index
+from brokerless.notes import note
 from brokerless.rewriting.compact import distributed
 from brokerless.rewriting.compact.passes import ALL_HASHES, VERDICTS_SHARE, Plan, decide_all, merged, rewrite
 from brokerless.rewriting.compact.plan import cleanable, groups
@@ -97,7 +98,7 @@ class Compaction:
         """Plan what to clean.
 
         Raises:
-            ValueError: the log is tiered, or its policy does not include "compact": brokers never clean such a log.
+            ValueError: the log is tiered, and brokers never clean such a log.
             CorruptRecordError: a segment is damaged where a transaction's marker may be.
         """
         overriding = ("cleanup_policy", *_OF_RECORDS)
@@ -116,13 +117,6 @@ class Compaction:
             raise ValueError(
                 f"cannot compact {state.directory}, because the log is tiered: {state.remote_part()}, and these would "
                 "stay unchanged. Brokers do not compact tiered topics either"
-            )
-        if not (self.only_due or config.is_compacted or config.source_of("cleanup_policy") == UNKNOWN):
-            policy = config.cleanup_policy or "empty"
-            raise ValueError(
-                f"cannot compact {state.directory}: the cleanup.policy of its topic is {policy}, so a broker keeps "
-                "several records of a key, and a compaction would remove all but the last. If that is what you want, "
-                f"give {option('cleanup_policy', 'compact')}"
             )
         is_due = config.is_compacted and found.is_due(config.min_cleanable_dirty_ratio)
         return Plan(
@@ -156,13 +150,18 @@ class Compaction:
         """Decide in as many passes as the memory requires, then rewrite.
 
         Raises:
-            ValueError: records without a key would be dropped.
+            ValueError: the topic's policy does not include "compact", or records without a key would be dropped.
             CorruptRecordError: a segment is damaged.
             UnsupportedFormatError: an empty batch would have to stay, but it is a message of magic 0 or 1. Kafka's
                 cleaner also fails in this case.
         """
         if plan.skip_reason:
             return Outcome(report=_report(plan, [], ()))
+        refusal = _of_policy(plan.config)
+        if refusal and not dry_run:
+            raise ValueError(f"cannot compact {plan.directory}: {refusal}")
+        if refusal:
+            note(f"{plan.directory} would be refused: {refusal}")
         with Verdicts(self.memory // VERDICTS_SHARE) as verdicts:
             decided = decide_all(plan, verdicts, ALL_HASHES, memory=self.memory, progress=progress)
             if not self.drop_null_keys:
@@ -189,6 +188,8 @@ class Compaction:
         return None if plan.skip_reason or is_small else self._steps(plan, share)
 
     def _steps(self, plan: Plan, share: int) -> Steps[CompactionReport]:
+        if refusal := _of_policy(plan.config):
+            raise ValueError(f"cannot compact {plan.directory}: {refusal}")
         decided: list[Decided] = yield [partial(distributed.decide, plan, ALL_HASHES, self.memory, passes=1)]
         remaining = decided[0].next_hash_range
         if remaining is not None:
@@ -216,6 +217,17 @@ def _skip_reason(found: Cleanable, config: TopicConfig) -> SkipReason:
     if not found.cleanable_bytes:
         return "nothing_cleanable"
     return "not_dirty" if config.is_compacted else "cleanup_policy"
+
+
+def _of_policy(config: TopicConfig) -> str:
+    """Return why a topic is not compacted whose policy says otherwise; "" if its policy allows it, or is not known."""
+    if config.is_compacted or config.source_of("cleanup_policy") == UNKNOWN:
+        return ""
+    return (
+        f"the cleanup.policy of its topic is {config.cleanup_policy or 'empty'}, so a broker keeps several records of "
+        f"a key, and a compaction would remove all but the last. If that is what you want, give "
+        f"{option('cleanup_policy', 'compact')}"
+    )
 
 
 def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:
