@@ -20,7 +20,7 @@ DEFAULT_CONTEXT = "."
 _CONTEXT_PREFIX = ":."
 
 Deleted = Literal["soft", "hard"]
-"""How a version was deleted. A registry still gives out the schema of a soft-deleted version, by its id."""
+"""The kind of a deletion. A registry still gives out the schema of a soft-deleted version, by its id."""
 
 
 class MalformedSchemaError(ValueError):

@@ -56,7 +56,7 @@ USAGE = schema(
 )
 _PARTS = ("key", "value")
 _MOST_IDS = 10_000
-"""So many ids of a topic are counted each on its own. Bytes that only look framed may have any."""
+"""The most ids of a topic that are counted each on its own. Bytes that only look framed may have any."""
 
 
 class Schemas(SchemaStore):
@@ -197,7 +197,7 @@ class Schemas(SchemaStore):
 
 @dataclass
 class _Use:
-    """How often an id is named, and where first."""
+    """The records that name an id: their number, and the place of the first."""
 
     partition: int | None
     offset: int

@@ -61,9 +61,9 @@ pub struct Framed<'a> {
     pub framing: Framing,
     /// The id; None if the bytes are not framed, or if a header has neither form of an id.
     pub schema_id: Option<SchemaId>,
-    /// What follows the id, in the place of the id.
+    /// The bytes after the id, in the place of the id.
     after: &'a [u8],
-    /// What the schema describes. In Protobuf, [`Self::message_indexes`] has its true beginning.
+    /// The part that the schema describes. In Protobuf, [`Self::message_indexes`] has its true beginning.
     pub body: &'a [u8],
 }
 

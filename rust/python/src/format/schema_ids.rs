@@ -78,7 +78,7 @@ fn ids(
         .map_err(|error| brokerless_core::Error::invalid(error.to_string()))
 }
 
-/// Puts the value of the last header with a name into `header`. Returns false if there is none, or if it is null.
+/// Puts the value of the last header with a name into `header`. Returns false if it is null or absent.
 fn last(headers: &HeadersColumn, row: usize, name: &str, header: &mut Vec<u8>) -> Result<bool> {
     let mut is_there = false;
     headers.each(row, |key, value| {
