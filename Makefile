@@ -45,7 +45,7 @@ check-unit: setup .venv/.tools
 
 # Runs a command as a step of a check, and tells its time.
 STEP := $(PYTHON) tools/step
-CRATES := --package brokerless-core --package brokerless-jvm --package brokerless-serve
+CRATES := --package brokerless-core --package brokerless-jvm --package brokerless-serve --package brokerless-values
 CORE_TESTS := $(addprefix --test ,$(filter-out data support,$(basename $(notdir $(wildcard rust/core/tests/*)))))
 PYTEST := .venv/bin/python -m pytest --durations=30 --durations-min=1
 PYTEST_OLDEST := .venv-oldest/bin/python -m pytest --durations=30 --durations-min=1

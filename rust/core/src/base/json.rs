@@ -125,6 +125,14 @@ impl<'a> Json<'a> {
         self.follows = false;
     }
 
+    /// Writes a key of any text. Its value comes next.
+    #[inline]
+    pub fn text_key(&mut self, name: &str) {
+        self.string(name);
+        self.out.push(b':');
+        self.follows = false;
+    }
+
     /// Writes a number.
     #[inline]
     pub fn int(&mut self, value: impl JsonInteger) {

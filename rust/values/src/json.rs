@@ -1,0 +1,27 @@
+//! A body that is JSON text.
+
+use serde::de::IgnoredAny;
+
+use crate::limits::{Error, Result};
+
+/// Appends JSON text on one line, without the white space between its parts. After an error, `out` is as before.
+pub fn json_document(body: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    serde_json::from_slice::<IgnoredAny>(body)
+        // Its message names a place, and no content.
+        .map_err(|error| Error::new(format!("the body is no JSON: {error}")))?;
+    let mut is_string = false;
+    let mut is_escaped = false;
+    for &byte in body {
+        if is_string {
+            is_string = is_escaped || byte != b'"';
+            is_escaped = !is_escaped && byte == b'\\';
+        } else {
+            is_string = byte == b'"';
+            if byte.is_ascii_whitespace() {
+                continue;
+            }
+        }
+        out.push(byte);
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! The limits of schemas and bodies.
+
+use std::fmt;
+
+/// The reason why a schema cannot be used, or a body cannot be decoded. It has no content of the body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error(String);
+
+/// The result type of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    #[cold]
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The most levels of values in values. A deeper one would take much of a thread's stack.
+pub(crate) const MOST_DEPTH: u32 = 200;
+
+/// The most items without bytes of their own in a body: nulls, or records without fields. Their number is in the
+/// body, and nothing else limits it.
+const MOST_EMPTY: u64 = 10_000;
+
+/// The rest of a body's limits.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// The number of levels that values may go deeper.
+    pub(crate) depth: u32,
+    empty: u64,
+}
+
+impl Limits {
+    pub(crate) fn new() -> Self {
+        Self {
+            depth: MOST_DEPTH,
+            empty: MOST_EMPTY,
+        }
+    }
+
+    /// Counts an item that took no bytes.
+    pub(crate) fn take_empty(&mut self) -> Result<()> {
+        self.empty = self
+            .empty
+            .checked_sub(1)
+            .ok_or_else(|| Error::new(format!("more than {MOST_EMPTY} items take no bytes")))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,225 @@
+//! Numbers, dates and times as text.
+
+use std::fmt::Write as _;
+
+const DAY_SECONDS: i64 = 86_400;
+
+/// Appends an integer of any size, in two's complement and big-endian, as decimal text with `scale` digits after the
+/// point.
+pub(crate) fn decimal(bytes: &[u8], scale: u32, out: &mut String) {
+    let is_negative = bytes.first().is_some_and(|&byte| byte >= 0x80);
+    let mut digits = unsigned(&magnitude(bytes, is_negative));
+    let scale = scale as usize;
+    if digits.len() <= scale {
+        digits.insert_str(0, &"0".repeat(scale + 1 - digits.len()));
+    }
+    if is_negative {
+        out.push('-');
+    }
+    let (whole, fraction) = digits.split_at(digits.len() - scale);
+    out.push_str(whole);
+    if scale > 0 {
+        out.push('.');
+        out.push_str(fraction);
+    }
+}
+
+/// The absolute value of an integer, as 32-bit limbs, the highest first.
+fn magnitude(bytes: &[u8], is_negative: bool) -> Vec<u32> {
+    let fill = if is_negative { 0xff } else { 0 };
+    let mut limbs: Vec<u32> = bytes
+        .rchunks(4)
+        .rev()
+        .map(|chunk| {
+            let mut limb = [fill; 4];
+            let start = 4 - chunk.len();
+            if let Some(tail) = limb.get_mut(start..) {
+                tail.copy_from_slice(chunk);
+            }
+            u32::from_be_bytes(limb)
+        })
+        .collect();
+    if is_negative {
+        let mut carry = true;
+        for limb in limbs.iter_mut().rev() {
+            (*limb, carry) = (!*limb).overflowing_add(u32::from(carry));
+        }
+        // The lowest number of a length has no positive counterpart of that length.
+        if carry {
+            limbs.insert(0, 1);
+        }
+    }
+    limbs
+}
+
+/// The decimal digits of an integer in 32-bit limbs, without leading zeros; "0" for zero.
+fn unsigned(limbs: &[u32]) -> String {
+    const GROUP: u64 = 1_000_000_000;
+    let mut limbs = limbs.to_vec();
+    let mut groups = Vec::new();
+    while limbs.iter().any(|&limb| limb != 0) {
+        let mut remainder = 0;
+        for limb in &mut limbs {
+            let value = (remainder << 32) | u64::from(*limb);
+            *limb = (value / GROUP) as u32;
+            remainder = value % GROUP;
+        }
+        groups.push(remainder);
+    }
+    let mut text = groups.pop().unwrap_or(0).to_string();
+    for group in groups.iter().rev() {
+        let _ = write!(text, "{group:09}");
+    }
+    text
+}
+
+/// Appends a day since 1970 as ISO 8601: `2024-05-01`. Years beyond 9999 have a sign, and at least five digits.
+pub(crate) fn date(day: i64, out: &mut String) {
+    let (year, month, day) = civil(day);
+    let _ = match year {
+        0..=9999 => write!(out, "{year:04}-{month:02}-{day:02}"),
+        _ => write!(out, "{year:+06}-{month:02}-{day:02}"),
+    };
+}
+
+/// Appends a time of a day: `12:33:01.832000`.
+pub(crate) fn time(value: i64, unit: Unit, out: &mut String) {
+    let (seconds, fraction) = unit.split(value);
+    // A time outside of a day is not valid, and is shown as what it is.
+    let (hours, seconds) = (seconds.div_euclid(3600), seconds.rem_euclid(3600));
+    let _ = write!(out, "{hours:02}:{:02}:{:02}", seconds / 60, seconds % 60);
+    unit.fraction(fraction, out);
+}
+
+/// Appends a point in time: `1980-06-03T06:02:34.692000`.
+pub(crate) fn timestamp(value: i64, unit: Unit, out: &mut String) {
+    let (seconds, fraction) = unit.split(value);
+    date(seconds.div_euclid(DAY_SECONDS), out);
+    let second = seconds.rem_euclid(DAY_SECONDS);
+    let _ = write!(
+        out,
+        "T{:02}:{:02}:{:02}",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    );
+    unit.fraction(fraction, out);
+}
+
+/// The text of a UUID.
+pub(crate) fn uuid(bytes: [u8; 16]) -> String {
+    let hex = format!("{:032x}", u128::from_be_bytes(bytes));
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| hex.get(part).unwrap_or_default());
+    parts.join("-")
+}
+
+/// The unit of a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Millis,
+    Micros,
+    Nanos,
+}
+
+impl Unit {
+    fn in_second(self) -> i64 {
+        match self {
+            Self::Millis => 1_000,
+            Self::Micros => 1_000_000,
+            Self::Nanos => 1_000_000_000,
+        }
+    }
+
+    fn split(self, value: i64) -> (i64, i64) {
+        (
+            value.div_euclid(self.in_second()),
+            value.rem_euclid(self.in_second()),
+        )
+    }
+
+    /// Appends the fraction of a second: six digits, so that a column has one form; nine of nanoseconds.
+    fn fraction(self, fraction: i64, out: &mut String) {
+        let _ = match self {
+            Self::Millis => write!(out, ".{fraction:03}000"),
+            Self::Micros => write!(out, ".{fraction:06}"),
+            Self::Nanos => write!(out, ".{fraction:09}"),
+        };
+    }
+}
+
+/// The year, month and day of a day since 1970, in the proleptic Gregorian calendar. Years run from March in between,
+/// so that the day of a leap year is the last one; 400 years have 146,097 days.
+fn civil(day: i64) -> (i64, i64, i64) {
+    let shifted = day + 719_468;
+    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    let year = year_of_era + 400 * era + i64::from(month <= 2);
+    (year, month, of_year - (153 * from_march + 2) / 5 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(write: impl FnOnce(&mut String)) -> String {
+        let mut out = String::new();
+        write(&mut out);
+        out
+    }
+
+    #[test]
+    fn decimals_have_all_digits_of_their_scale() {
+        for (bytes, scale, text) in [
+            (&[][..], 2, "0.00"),
+            (&[0x00], 0, "0"),
+            (&[0xff], 2, "-0.01"),
+            (&[0x80], 0, "-128"),
+            (&[0x80, 0, 0, 0], 3, "-2147483.648"),
+            (&[0x00, 0x80], 1, "12.8"),
+        ] {
+            assert_eq!(shown(|out| decimal(bytes, scale, out)), text);
+        }
+        for value in [-(1_i128 << 100), i128::MAX, i128::MIN, 10_i128.pow(27)] {
+            let bytes = value.to_be_bytes();
+            assert_eq!(shown(|out| decimal(&bytes, 0, out)), value.to_string());
+        }
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (day, text) in [
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (11_016, "2000-02-29"),
+            (-719_162, "0001-01-01"),
+            (2_932_896, "9999-12-31"),
+            (2_932_897, "+10000-01-01"),
+            (-719_529, "-00001-12-31"),
+        ] {
+            assert_eq!(shown(|out| date(day, out)), text);
+        }
+    }
+
+    #[test]
+    fn times_before_1970_go_forward_within_their_second() {
+        assert_eq!(
+            shown(|out| timestamp(-1, Unit::Millis, out)),
+            "1969-12-31T23:59:59.999000"
+        );
+        assert_eq!(
+            shown(|out| timestamp(i64::MIN, Unit::Nanos, out)),
+            "1677-09-21T00:12:43.145224192"
+        );
+        assert_eq!(
+            shown(|out| time(45_181_832, Unit::Millis, out)),
+            "12:33:01.832000"
+        );
+    }
+}
