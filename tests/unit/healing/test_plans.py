@@ -108,9 +108,10 @@ def test_a_checkpoint_of_the_directory_that_cannot_be_read_is_told(data, run):
     said = "write recovery-point-offset-checkpoint: it cannot be read"
     assert str(RepairPlan.of(str(data))) == said
     assert bl.repair(data, dry_run=True).checkpoints == ["recovery-point-offset-checkpoint"]
+    told = "its recovery points are lost, and a broker recovers these logs when it starts"
     assert (
         run("repair", data, "--dry-run").out
-        == "write recovery-point-offset-checkpoint again, because it cannot be read\n"
+        == f"write recovery-point-offset-checkpoint again, because it cannot be read: {told}\n"
     )
 
 
