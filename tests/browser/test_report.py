@@ -48,9 +48,9 @@ def opened(browser, path, width=DESK, *, dark=False):
 
 
 def column(browser, section, number):
-    cells = browser.find_elements(
-        By.CSS_SELECTOR, f"#{section} .table:not(.table ~ .table) tbody tr td:nth-child({number})"
-    )
+    """Return the texts of a column of the first table of a section."""
+    table = browser.find_element(By.CSS_SELECTOR, f"#{section} .table")
+    cells = table.find_elements(By.CSS_SELECTOR, f"tbody tr td:nth-child({number})")
     return [cell.get_attribute("textContent") for cell in cells]
 
 
