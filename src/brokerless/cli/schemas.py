@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,7 @@ import click
 from brokerless.cli import terminal
 from brokerless.cli.options import LocalPath, as_json, chosen_topics, existing_path
 from brokerless.cli.state import STATE_EXITS, TableForm, at_time, form_of, of_state, telling
-from brokerless.wording import counted
+from brokerless.wording import counted, printable
 from brokerless.wording import moment as moment_text
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def show(schema_id: str, paths: tuple[str, ...], context: str | None, form: str)
     if form == "json":
         click.echo(json.dumps(_described(schema, versions), ensure_ascii=False))
         return
-    click.echo(schema.text)
+    _print(schema.text)
     terminal.say(f"{schema.schema_type}, id {schema.id}, guid {schema.guid}", err=True)
     for version in versions:
         deleted = f" ({version.deleted}-deleted)" if version.deleted else ""
@@ -173,7 +174,19 @@ def diff(subject: str, before: str, after: str, paths: tuple[str, ...]) -> None:
         old, new = (_named(found, subject, number) for number in (before, after))
     before, after = (f"{subject} version {one.version} (id {one.schema.id})" for one in (old, new))
     for line in difflib.unified_diff(_pretty(old.schema), _pretty(new.schema), before, after, lineterm=""):
-        click.echo(line)
+        _print(line)
+
+
+def _print(text: str) -> None:
+    # Otherwise click removes what looks like a colour.
+    click.echo(shown(text, is_terminal=sys.stdout.isatty()), color=True)
+
+
+def shown(text: str, *, is_terminal: bool) -> str:
+    """Return foreign text as it is printed: unchanged to a file or a pipe, and unable to control a terminal."""
+    if not is_terminal:
+        return text
+    return "\n".join(printable(line.expandtabs(4)) for line in text.splitlines())
 
 
 def _named(found: Schemas, subject: str, number: str) -> SchemaVersion:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from brokerless.cli.schemas import shown
+
 REGISTRY = Path(__file__).parents[3] / "examples/registry"
 
 
@@ -62,3 +64,11 @@ def test_mistakes_are_named(run, arguments, words):
 def test_a_directory_without_a_registry_is_named(run):
     failed = run("schemas", REGISTRY.parent / "data")
     assert (failed.code, "no topic _schemas in" in failed.err) == (2, True)
+
+
+def test_a_schema_cannot_control_a_terminal(run, tmp_path):
+    hostile = "message A {\n\toptional string a = 1; // \x1b[2J\n}"
+    saved = tmp_path / "schemas.json"
+    saved.write_text(json.dumps([{"subject": "a", "version": 1, "id": 1, "schema": hostile}]))
+    assert run("schemas", "show", 1, saved).out == f"{hostile}\n"
+    assert shown(hostile, is_terminal=True) == hostile.replace("\x1b", "\\x1b").replace("\t", "    ")
