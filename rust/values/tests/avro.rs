@@ -49,7 +49,7 @@ fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Decodes a body behind other output, which must stay; returns the JSON and the bytes left over.
+/// Decodes a body after other output, which must stay; returns the JSON and the bytes left over.
 fn decoded(schema: &AvroSchema, body: &[u8]) -> Result<(Value, usize), String> {
     let mut out = b"before".to_vec();
     match schema.write_json(body, &mut out) {
