@@ -6,6 +6,8 @@ subjects: it then has one id.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import uuid
 from dataclasses import dataclass
@@ -219,9 +221,6 @@ def _references(found: object) -> tuple[Reference, ...]:
 
 def _stored_guid(value: dict[str, Any]) -> str | None:
     """Return the GUID of a REST answer, or of a stored hash, which older registries wrote."""
-    import base64  # noqa: PLC0415 - rarely needed
-    import binascii  # noqa: PLC0415 - as above
-
     guid, md5 = value.get("guid"), value.get("md5")
     try:
         if isinstance(guid, str):
