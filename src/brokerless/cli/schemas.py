@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +13,7 @@ import click
 from brokerless.cli import terminal
 from brokerless.cli.options import LocalPath, as_json, chosen_topics, existing_path
 from brokerless.cli.state import STATE_EXITS, TableForm, at_time, form_of, of_state, telling
+from brokerless.io.remote import is_remote
 from brokerless.wording import counted, printable
 from brokerless.wording import moment as moment_text
 
@@ -35,7 +38,8 @@ class _Schemas(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands:
+        # What is no path is a verb that was mistyped.
+        if args and args[0] not in self.commands and (is_remote(args[0]) or os.path.exists(args[0])):
             args = ["list", *args]
         return super().resolve_command(ctx, args)
 
@@ -137,6 +141,11 @@ def show(schema_id: str, paths: tuple[str, ...], context: str | None, form: str)
     """
     from brokerless.state.schemas import Schemas
 
+    if not schema_id.isdecimal():
+        try:
+            schema_id = str(uuid.UUID(schema_id))
+        except ValueError as error:
+            raise click.BadParameter(f"{schema_id!r} is neither an id nor a GUID", param_hint="ID") from error
     with telling():
         found = Schemas(*paths)
         schema = found.schema(int(schema_id) if schema_id.isdecimal() else schema_id, context=context)

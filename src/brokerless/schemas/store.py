@@ -301,6 +301,7 @@ def _parsed(text: str | bytes | None) -> object:
         MalformedSchemaError: it is none.
     """
     try:
-        return json.loads(text or b"")
+        # As bytes, `json` would also take what looks like UTF-16 and UTF-32, which registries do not write.
+        return json.loads(text.decode() if isinstance(text, bytes) else text or "")
     except (ValueError, RecursionError) as error:
-        raise MalformedSchemaError(f"it is no JSON: {error}"[:_SHOWN]) from error
+        raise MalformedSchemaError("it is no JSON" if isinstance(text, bytes) else f"it is no JSON: {error}") from error

@@ -77,7 +77,7 @@ class Schemas(SchemaStore):
 
     Raises:
         FileNotFoundError: a path does not exist.
-        ValueError: no path has the topic, or a file is something else.
+        ValueError: no path has the topic, or a file or partition is something else.
 
     >>> import brokerless as bl
     >>> schemas = bl.Schemas(REGISTRY_DIR)
@@ -100,6 +100,8 @@ class Schemas(SchemaStore):
         logs = [] if self._directories is None else _logs(self._directories)
         self._topics = {log.topic for log in logs}
         super().__init__(", ".join(given), *map(_read, files), *(_records(log, until) for log in logs))
+        if not self.versions and SCHEMAS_TOPIC not in self._topics and logs:
+            raise ValueError(f"no schema in {self.name}: it is not the topic of a registry, which is {SCHEMAS_TOPIC}")
 
     def __repr__(self) -> str:
         return f"<Schemas {self.name} {len(self.subjects)} subjects {len(self.versions)} versions>"

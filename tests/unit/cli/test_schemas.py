@@ -54,6 +54,8 @@ def test_what_changed_between_versions(run):
         (["diff", "orders-value", 1, 9], "orders-value has no version 9: it has 1, 2, 3"),
         (["diff", "orders-value", 1, "newest"], "'newest' is no version: give a number, or latest"),
         (["list", "--topic", "orders"], "--topic needs --usage"),
+        (["show", "abc"], "'abc' is neither an id nor a GUID"),
+        (["shwo", 3], "No such command 'shwo'"),
     ],
 )
 def test_mistakes_are_named(run, arguments, words):

@@ -101,9 +101,7 @@ def test_what_is_not_understood_is_counted_and_named():
     ]
     with collected() as notes:
         assert state(store(*rows)) == [("a", 1, 1, None)]
-    assert notes == [
-        "here: 9 records left out, the first at offset 0: it is no JSON: Expecting value: line 1 column 1 (char 0)"
-    ]
+    assert notes == ["here: 9 records left out, the first at offset 0: it is no JSON"]
 
 
 def link(subject, version=1, name=None):

@@ -98,6 +98,11 @@ def test_a_topic_of_another_name_is_read_by_its_directory(registries, tmp_path):
 def test_what_is_no_registry_is_refused(golden, tmp_path):
     with pytest.raises(ValueError, match=r"no topic _schemas in .*: a registry keeps its schemas there"):
         bl.Schemas(golden / "logs/kafka-4.1")
+    with (
+        collected(),
+        pytest.raises(ValueError, match="headers-0: it is not the topic of a registry, which is _schemas"),
+    ):
+        bl.Schemas(golden / "logs/kafka-4.1/headers-0")
     (tmp_path / "some.json").write_bytes(b"\xff")
     with pytest.raises(ValueError, match="neither JSON nor a"):
         bl.Schemas(tmp_path / "some.json")
