@@ -11,11 +11,12 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from brokerless.io import disk, interrupts, storage
+from brokerless.io.access import Access
 from brokerless.layout.log_dir_files import check_outside
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 REPORT = "report.json"
 """The file name of the report in the directory."""
@@ -61,7 +62,12 @@ def write_report(path: str, report: Mapping[str, object]) -> None:
 
 @contextlib.contextmanager
 def lost_files(
-    path: str, report: Mapping[str, object], staged: str, fill: Callable[[str], None] = lambda _: None
+    path: str,
+    report: Mapping[str, object],
+    staged: str,
+    fill: Callable[[str], None] = lambda _: None,
+    *,
+    like: Iterable[str] = (),
 ) -> Iterator[None]:
     """Make the directory, durably and with one rename, then run the `with` block, which publishes the result.
 
@@ -71,11 +77,12 @@ def lost_files(
         staged: the path of the result before it is published. If the block fails and this path still exists, the
             directory is removed again.
         fill: called with the path of the unfinished directory, to write files into it.
+        like: the directories that the bytes are from: this one permits no more than each of them.
     """
     unfinished = f"{path}.unfinished-{uuid.uuid4().hex}"
     ours = [unfinished]
     try:
-        disk.make_directory(unfinished)
+        disk.make_directory(unfinished, Access.common(like))
         fill(unfinished)
         write_report(unfinished, report)
         if storage.exists(path):

@@ -453,7 +453,7 @@ class RepairPlan:
                 disk.sync_directory(f"{directory}/{name}")
 
         result.lost_path = to
-        with lost_files(to, result.to_dict(), staged, fill):
+        with lost_files(to, result.to_dict(), staged, fill, like=[self._root_path]):
             yield
 
     def _around(self, path: str) -> str:

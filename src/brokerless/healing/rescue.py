@@ -185,7 +185,8 @@ class _NewNodes:
     def write(self, report_to: str) -> None:
         """Write the directories, check them, and publish them."""
         result = self._plan.report
-        with StagedCopy(result.output, is_partition=False, like=[root.path for root in self._plan.roots]) as copy:
+        disks = [root.path for root in self._plan.roots]
+        with StagedCopy(result.output, is_partition=False, like=disks) as copy:
             for node in self._plan.nodes:
                 directory = self._directory(copy.path, node)
                 if directory != copy.path:
@@ -219,7 +220,7 @@ class _NewNodes:
             ]
             self._plan.at_rest.check()
             result.lost_path = report_to
-            with lost_files(report_to, result.to_dict(), copy.path):
+            with lost_files(report_to, result.to_dict(), copy.path, like=disks):
                 copy.publish()
 
     def _logs(self) -> Iterator[Log]:

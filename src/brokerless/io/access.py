@@ -11,6 +11,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from brokerless.io.remote import is_remote
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
@@ -45,9 +47,15 @@ class Access(NamedTuple):
         return cls.of(os.path.dirname(path) or ".")
 
     @classmethod
-    def common(cls, directories: Iterable[str]) -> Self:
-        """Return what all of these directories permit; the owner is that of the first one."""
-        first, *others = [cls.of(directory) for directory in directories]
+    def common(cls, directories: Iterable[str]) -> Self | None:
+        """Return what all of the local ones of these directories permit; None without a local one.
+
+        The owner is that of the first one.
+        """
+        found = [cls.of(directory) for directory in directories if not is_remote(directory)]
+        if not found:
+            return None
+        first, *others = found
         for other in others:
             first = first._replace(mode=first.mode & other.mode)
         return first

@@ -56,8 +56,7 @@ class StagedCopy:
 
     def __init__(self, to: str, *, is_partition: bool, like: Iterable[str] = ()) -> None:
         self._to, self._given = os.path.abspath(to), to
-        local = [directory for directory in like if not is_remote(directory)]
-        self._access = Access.common(local) if local else None
+        self._access = Access.common(like)
         if storage.exists(self._to):
             raise FileExistsError(errno.EEXIST, "exists: a copy needs a new path", to)
         parent, name = os.path.split(self._to)
