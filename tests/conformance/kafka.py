@@ -520,6 +520,8 @@ class Client(Program):
         """
         more = {"transactional.id": transactional_id or f"{topic}-{mode}"}
         arguments = {"topic": topic, "partition": partition, "count": count, "mode": mode}
+        # A busy machine is not a failure.
+        properties = {"delivery_timeout_ms": 1000 * START_SECONDS, **properties}
         return self._call(broker, "produce", properties=_dotted(properties), **arguments, **more)
 
     def consume(self, broker, topic, isolation_level="read_uncommitted", group=None, patience=None):
@@ -550,7 +552,12 @@ class Client(Program):
         return self._call(broker, do, **arguments)
 
     def _call(self, broker, do, **arguments):
-        return self.call(do, at=broker and broker.at, **arguments)
+        try:
+            return self.call(do, at=broker and broker.at, **arguments)
+        except AssertionError as error:
+            if isinstance(broker, Broker):
+                error.add_note("the broker said last:\n" + "\n".join(broker.log.splitlines()[-40:]))
+            raise
 
     def _answer(self, broker, do, **arguments):
         return self.answer(do, at=broker and broker.at, **arguments)

@@ -1,6 +1,7 @@
 """A directory in which nothing is wrong: no verb finds anything that its broker does not share, at Kafka's defaults."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from fetch import OLDEST
@@ -24,19 +25,11 @@ OF_A_CRASH = {name for name, code in CODES.items() if code.severity == "note"} |
 OF_A_STOP = {"leftover"}
 
 
-def write(client, brokers, directories, *, is_killed):
-    """Write transactions and commits with the first of some brokers, delete and compact; then stop or kill all."""
-    broker = brokers[0]
+@contextmanager
+def ending(*brokers, is_killed):
+    """Stop or kill brokers in the end; none outlives a failure."""
     try:
-        for _ in range(5):
-            client.produce(broker, "t", 0, 100)
-        client.produce(broker, "t", 1, 50, mode="commit")
-        client.produce(broker, "t", 1, 50, mode="abort")
-        client.commit(broker, "g", "t", 0, 5)
-        client.delete_records(broker, "t", 0, 42)
-        replicas = [one.node_id for one in brokers] if len(brokers) > 1 else []
-        client.create(broker, "c", replicas=replicas, **COMPACTED)
-        until(lambda: has_compacted(client, broker, directories), what="the cleaner did not come", pause=0.2)
+        yield
         if not is_killed:
             # Together: the metadata of two controllers need both.
             with ThreadPoolExecutor() as threads:
@@ -46,48 +39,66 @@ def write(client, brokers, directories, *, is_killed):
             one.kill()
 
 
+def write(client, brokers, directories):
+    """Write transactions and commits with the first of some brokers, delete and compact."""
+    broker = brokers[0]
+    for _ in range(5):
+        client.produce(broker, "t", 0, 100)
+    client.produce(broker, "t", 1, 50, mode="commit")
+    client.produce(broker, "t", 1, 50, mode="abort")
+    client.commit(broker, "g", "t", 0, 5)
+    client.delete_records(broker, "t", 0, 42)
+    replicas = [one.node_id for one in brokers] if len(brokers) > 1 else []
+    client.create(broker, "c", replicas=replicas, **COMPACTED)
+    until(lambda: has_compacted(client, broker, directories), what="the cleaner did not come", pause=0.2)
+
+
 def has_compacted(client, broker, directories):
     """Write keys, and return whether the cleaner was there: a segment is rolled by the times of later records."""
     client.produce(broker, "c", 0, 50, "keyed")
     return any(bl.LogDirFiles(str(one)).first_dirty_offsets.get(("c", 0), 0) > 0 for one in directories)
 
 
-def one(client, data, release, **options):
+def one(client, data, release, *, is_killed):
     """Make the directory of a single broker."""
     kind, version = (OldBroker, {}) if release == OLDEST else (Broker, {"version": release})
     broker = kind(data, log=data.with_name("broker.log"), **version, **DEFAULTS)
-    client.create(broker, "t", partitions=2, **{"segment_bytes": 1 << 20} if release == OLDEST else {})
-    write(client, [broker], [data], **options)
+    with ending(broker, is_killed=is_killed):
+        client.create(broker, "t", partitions=2, **{"segment_bytes": 1 << 20} if release == OLDEST else {})
+        write(client, [broker], [data])
     return [data]
 
 
-def two_disks(client, data, release, **options):
+def two_disks(client, data, release, *, is_killed):
     directories = [data / "0", data / "1"]
     broker = Broker(*directories, log=data.with_name("broker.log"), version=release, **DEFAULTS)
-    client.create(broker, "t", partitions=2)
-    write(client, [broker], directories, **options)
+    with ending(broker, is_killed=is_killed):
+        client.create(broker, "t", partitions=2)
+        write(client, [broker], directories)
     return directories
 
 
-def pair(client, data, release, **options):
+def pair(client, data, release, *, is_killed):
     directories = {1: [data / "0"], 2: [data / "1"]}
     # The last one to stop has no controllers any more: it would wait five minutes for their leave.
     brokers = start_nodes(directories, log=data.parent, version=release, controlled_shutdown_enable="false", **DEFAULTS)
-    client.create(brokers[0], "t", partitions=2, replicas=[1, 2])
-    write(client, brokers, [data / "0", data / "1"], **options)
+    with ending(*brokers, is_killed=is_killed):
+        client.create(brokers[0], "t", partitions=2, replicas=[1, 2])
+        write(client, brokers, [data / "0", data / "1"])
     return [data / "0", data / "1"]
 
 
-def tiering(client, data, release, **options):
+def tiering(client, data, release, *, is_killed):
     """Make a directory whose older segments are in remote storage alone."""
     properties = DEFAULTS | tiered(data.with_name("remote"))
     broker = Broker(data, log=data.with_name("broker.log"), version=release, **properties)
-    configs = {"remote_storage_enable": "true", "local_retention_bytes": 1, "segment_bytes": 1 << 20}
-    client.create(broker, "t", partitions=2, **configs)
-    for _ in range(30):
-        client.produce(broker, "t", 0, 2000)
-    until(lambda: client.offset(broker, "t", 0, EARLIEST_LOCAL) > 0, what="no segment was moved")
-    write(client, [broker], [data], **options)
+    with ending(broker, is_killed=is_killed):
+        configs = {"remote_storage_enable": "true", "local_retention_bytes": 1, "segment_bytes": 1 << 20}
+        client.create(broker, "t", partitions=2, **configs)
+        for _ in range(30):
+            client.produce(broker, "t", 0, 2000)
+        until(lambda: client.offset(broker, "t", 0, EARLIEST_LOCAL) > 0, what="no segment was moved")
+        write(client, [broker], [data])
     return [data]
 
 

@@ -220,6 +220,11 @@ PARTITIONS = {
 }
 
 
+def end_of(data, topic):
+    """Return the sum of the log end offsets of a topic; it may not be there yet."""
+    return sum(log.log_end_offset for log in bl.LogDirs(data).logs() if log.topic == topic)
+
+
 @pytest.mark.parametrize("version", [NEWEST, again(DEFAULT)])
 def test_without_metadata_coordinators_of_each_kind_find_their_groups(client, tmp_path, version):
     """Kafka's own topics get as many partitions as before, and not as many as by default."""
@@ -247,7 +252,7 @@ def test_without_metadata_coordinators_of_each_kind_find_their_groups(client, tm
         joined = {group for groups in kinds.values() for group in groups}
         until(lambda: all(len(row["members"]) == 1 for row in client.state(broker, "groups") if row["group"] in joined))
         # What share groups have read is kept from the first assignment on.
-        until(lambda: sum(log.log_end_offset for log in bl.LogDirs(data).logs(["__share_group_state"])) >= 6)
+        until(lambda: end_of(data, "__share_group_state") >= 6)
         for member in sorted(joined):
             client.state(broker, "leave", member=member)
         until(lambda: all(not row["members"] for row in client.state(broker, "groups") if row["group"] in joined))
