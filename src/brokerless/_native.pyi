@@ -55,6 +55,7 @@ __all__ = [
     "Profile",
     "RecordRows",
     "RunReader",
+    "SchemaDecoder",
     "SegmentConversion",
     "SegmentEnd",
     "SegmentErasure",
@@ -74,6 +75,7 @@ __all__ = [
     "check_segment",
     "crc32c",
     "cut_short_in_words",
+    "decode_plain",
     "embedded_json",
     "empty_batch",
     "end_of_transaction",
@@ -864,6 +866,52 @@ def schema_ids(
         A row for each payload: `framing` ("none", "prefix-v0", "prefix-v1" or "header"), `schemaId` (int32) and
         `schemaGuid` (text). All three are null where the payload is null.
     """
+
+def decode_plain(payloads: pa.Array[Any], form: str) -> pa.RecordBatch:
+    """Decode keys or values of the serializers that Kafka ships.
+
+    Args:
+        payloads: the keys or values, as bytes.
+        form: "utf8", "json", "int32", "int64", "float32", "float64", "uuid" or "hex".
+
+    Returns:
+        A row for each payload: `decoded`, in the type of the form; `bytes` and `error`, which are null where the
+        payload is decoded or null. The field of JSON texts has the metadata `content-type: application/json`.
+    """
+
+@final
+class SchemaDecoder:
+    """A decoder of the keys or values of a topic, with the schemas that they name. It remembers each schema.
+
+    Args:
+        resolve: returns, for an id or the text of a GUID, the schema's type, text, references (name and text of each,
+            after those that it refers to), id, subject and version; the last two may be None. It raises ValueError for
+            an unknown id, with the message that the rows get.
+        is_key: whether keys are decoded: they have another header.
+    """
+
+    @property
+    def left_over(self) -> int:
+        """The number of decoded rows with bytes after the end of the body."""
+
+    def __new__(
+        cls,
+        resolve: Callable[
+            [int | str], tuple[str, str, list[tuple[str, str]], int, str | None, int | None]
+        ],
+        *,
+        is_key: bool = False,
+    ) -> Self: ...
+    def decode(
+        self, payloads: pa.Array[Any], headers: pa.Array[Any] | None = None, start: int = 0
+    ) -> pa.RecordBatch:
+        """Decode rows from the row `start` on, to the last one or until there is much text.
+
+        Returns:
+            A row for each payload: `decoded`, a JSON text; `bytes`, null where the payload is decoded or null;
+            `framing`, `schemaId`, `subject`, `version`; and `error`, null where the payload is decoded, null or not
+            framed.
+        """
 
 @final
 class OffsetCommits:

@@ -15,7 +15,7 @@ mod state;
 mod write;
 
 pub use base::error::{Error, ErrorKind, Fault, Result};
-pub use base::json::{BytesFormat, Json, JsonInteger};
+pub use base::json::{BytesFormat, Json, JsonInteger, Mark};
 pub use base::primitives::Reader;
 pub use base::units::in_bytes;
 pub use base::utf8::java_utf8;

@@ -1,5 +1,5 @@
-//! Registers the contents of `brokerless._native`. The modules have the same names as in `rust/core`, and each public
-//! name is defined in the file of that name.
+//! Registers the contents of `brokerless._native`. The modules have the same names as in `rust/core`; `values` is
+//! `rust/values`. Each public name is defined in the file of that name.
 
 mod base;
 mod broker;
@@ -8,6 +8,7 @@ mod read;
 mod rewrite;
 mod serve;
 mod state;
+mod values;
 mod write;
 
 #[pyo3::pymodule(gil_used = false)]
@@ -76,6 +77,8 @@ mod _native {
         latest_records::LatestRecords,
         state_records::{OffsetCommits, embedded_json, state_records},
     };
+    #[pymodule_export]
+    use crate::values::{decode_plain::decode_plain, schema_decoder::SchemaDecoder};
     #[pymodule_export]
     use crate::write::{
         encoder::Encoder,

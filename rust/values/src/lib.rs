@@ -7,8 +7,12 @@
 mod avro;
 mod json;
 mod limits;
+pub mod plain;
+mod schema;
 mod text;
 
 pub use avro::AvroSchema;
 pub use json::json_document;
 pub use limits::{Error, Result};
+pub use schema::Schema;
+pub use text::uuid as uuid_text;

@@ -31,6 +31,9 @@ pub(crate) const MOST_DEPTH: u32 = 200;
 /// body, and nothing else limits it.
 const MOST_EMPTY: u64 = 10_000;
 
+/// The most bytes of the JSON text of a body. The text of an array of records repeats the names of their fields.
+pub(crate) const MOST_JSON: usize = 64 << 20;
+
 /// The rest of a body's limits.
 #[derive(Debug)]
 pub(crate) struct Limits {

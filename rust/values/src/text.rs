@@ -107,7 +107,7 @@ pub(crate) fn timestamp(value: i64, unit: Unit, out: &mut String) {
 }
 
 /// The text of a UUID.
-pub(crate) fn uuid(bytes: [u8; 16]) -> String {
+pub fn uuid(bytes: [u8; 16]) -> String {
     let hex = format!("{:032x}", u128::from_be_bytes(bytes));
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| hex.get(part).unwrap_or_default());
     parts.join("-")

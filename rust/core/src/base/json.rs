@@ -149,6 +149,42 @@ impl<'a> Json<'a> {
         self.follows = true;
     }
 
+    /// Writes a number. JSON has no NaN and no infinities: they become text.
+    pub fn float64(&mut self, value: f64) {
+        if value.is_finite() {
+            self.float(value);
+        } else {
+            self.not_finite(value);
+        }
+    }
+
+    /// Writes a number with the fewest digits that no other 32-bit number has. NaN and the infinities become text.
+    pub fn float32(&mut self, value: f32) {
+        if value.is_finite() {
+            self.text(&format!("{value:?}"));
+        } else {
+            self.not_finite(value.into());
+        }
+    }
+
+    fn not_finite(&mut self, value: f64) {
+        self.string(if value.is_nan() {
+            "NaN"
+        } else if value > 0.0 {
+            "Infinity"
+        } else {
+            "-Infinity"
+        });
+    }
+
+    /// Writes a JSON text as it is.
+    #[inline]
+    pub fn text(&mut self, text: &str) {
+        self.separate();
+        self.out.extend_from_slice(text.as_bytes());
+        self.follows = true;
+    }
+
     /// Writes `true` or `false`.
     #[inline]
     pub fn bool(&mut self, value: bool) {

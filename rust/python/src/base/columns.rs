@@ -351,6 +351,25 @@ impl HeadersColumn {
     }
 }
 
+/// Puts the value of the last header with a name into `header`. Returns false if it is null or absent.
+pub(crate) fn last_header(
+    headers: &HeadersColumn,
+    row: usize,
+    name: &str,
+    header: &mut Vec<u8>,
+) -> Result<bool> {
+    let mut is_there = false;
+    headers.each(row, |key, value| {
+        if key == name.as_bytes() {
+            header.clear();
+            header.extend_from_slice(value.unwrap_or_default());
+            is_there = value.is_some();
+        }
+        Ok(())
+    })?;
+    Ok(is_there)
+}
+
 /// The range from a row's offset to the next one.
 fn range<T: Copy + TryInto<usize>>(offsets: &[T], row: usize) -> Option<std::ops::Range<usize>> {
     let &[start, end] = offsets.get(row..)?.first_chunk()?;

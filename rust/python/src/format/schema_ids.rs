@@ -6,10 +6,11 @@ use arrow_array::builder::{Int32Builder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_pyarrow::ToPyArrow;
 use brokerless_core::{Framed, KEY_SCHEMA_ID, Result, SchemaId, VALUE_SCHEMA_ID};
+use brokerless_values::uuid_text;
 use pyo3::prelude::*;
 
 use crate::base::borrowed_array::Array;
-use crate::base::columns::{BytesColumn, HeadersColumn};
+use crate::base::columns::{BytesColumn, HeadersColumn, last_header};
 use crate::base::error::OrRaise as _;
 
 #[pyfunction]
@@ -49,7 +50,7 @@ fn ids(
     let mut header = Vec::new();
     for row in 0..rows {
         let has_header = match headers {
-            Some(headers) => last(headers, row, name, &mut header)?,
+            Some(headers) => last_header(headers, row, name, &mut header)?,
             None => false,
         };
         let Some(payload) = payloads.get(row)? else {
@@ -65,7 +66,7 @@ fn ids(
             _ => ids.append_null(),
         }
         match framed.schema_id {
-            Some(SchemaId::Guid(guid)) => guids.append_value(uuid(guid)),
+            Some(SchemaId::Guid(guid)) => guids.append_value(uuid_text(guid)),
             _ => guids.append_null(),
         }
     }
@@ -76,25 +77,4 @@ fn ids(
     ];
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
         .map_err(|error| brokerless_core::Error::invalid(error.to_string()))
-}
-
-/// Puts the value of the last header with a name into `header`. Returns false if it is null or absent.
-fn last(headers: &HeadersColumn, row: usize, name: &str, header: &mut Vec<u8>) -> Result<bool> {
-    let mut is_there = false;
-    headers.each(row, |key, value| {
-        if key == name.as_bytes() {
-            header.clear();
-            header.extend_from_slice(value.unwrap_or_default());
-            is_there = value.is_some();
-        }
-        Ok(())
-    })?;
-    Ok(is_there)
-}
-
-/// The text of a GUID.
-fn uuid(bytes: [u8; 16]) -> String {
-    let hex = format!("{:032x}", u128::from_be_bytes(bytes));
-    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| hex.get(part).unwrap_or_default());
-    parts.join("-")
 }

@@ -2,15 +2,18 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, TimestampMillisecondType};
-use arrow_array::{Array, BinaryArray, ListArray, RecordBatch, StringArray};
+use arrow_array::{
+    Array, BinaryArray, Float32Array, Float64Array, ListArray, RecordBatch, StringArray,
+};
 use arrow_pyarrow::FromPyArrow;
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, Field, TimeUnit};
 use brokerless_core::{BytesFormat, Error, Json, Result, TimestampType};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::base::error::OrRaise as _;
 use crate::read::rows::TIMESTAMP_TYPE;
+use crate::values::json_text::is_json;
 
 #[pyfunction]
 #[pyo3(signature = (rows, bytes="utf8"))]
@@ -32,7 +35,7 @@ fn lines(rows: &RecordBatch, format: BytesFormat) -> Result<Vec<u8>> {
         .fields()
         .iter()
         .zip(rows.columns())
-        .map(|(field, array)| Ok((field.name().as_str(), Values::of(field.name(), array)?)))
+        .map(|(field, array)| Ok((field.name().as_str(), Values::of(field, array)?)))
         .collect::<Result<Vec<_>>>()?;
     let mut text = Vec::with_capacity(rows.get_array_memory_size() * 3 / 2);
     for row in 0..rows.num_rows() {
@@ -52,10 +55,14 @@ fn lines(rows: &RecordBatch, format: BytesFormat) -> Result<Vec<u8>> {
 enum Values<'a> {
     Bytes(&'a BinaryArray),
     Text(&'a StringArray),
+    /// Each string is a JSON text.
+    JsonText(&'a StringArray),
     Int8(&'a [i8]),
     Int16(&'a [i16]),
     Int32(&'a [i32]),
     Int64(&'a [i64]),
+    Float32(&'a Float32Array),
+    Float64(&'a Float64Array),
     TimestampType(&'a [i32]),
     Bool(&'a arrow_array::BooleanArray),
     Headers(&'a ListArray, &'a StringArray, &'a BinaryArray),
@@ -63,11 +70,15 @@ enum Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    fn of(name: &str, array: &'a dyn Array) -> Result<Self> {
+    fn of(field: &Field, array: &'a dyn Array) -> Result<Self> {
+        let name = field.name();
         let unknown = || Error::invalid(format!("column {name:?} has type {}", array.data_type()));
         let values = match array.data_type() {
             DataType::Binary => Self::Bytes(array.as_binary()),
+            DataType::Utf8 if is_json(field) => Self::JsonText(array.as_string()),
             DataType::Utf8 => Self::Text(array.as_string()),
+            DataType::Float32 => Self::Float32(array.as_primitive()),
+            DataType::Float64 => Self::Float64(array.as_primitive()),
             DataType::Int8 => Self::Int8(array.as_primitive::<Int8Type>().values()),
             DataType::Int16 => Self::Int16(array.as_primitive::<Int16Type>().values()),
             DataType::Int32 if name == TIMESTAMP_TYPE => {
@@ -105,6 +116,9 @@ impl<'a> Values<'a> {
         match self {
             Self::Bytes(values) => json.bytes(Some(values.value(row)), format),
             Self::Text(values) => json.string(values.value(row)),
+            Self::JsonText(values) => json.text(values.value(row)),
+            Self::Float32(values) => json.float32(values.value(row)),
+            Self::Float64(values) => json.float64(values.value(row)),
             Self::Int8(values) => write_int(values, row, json),
             Self::Int16(values) => write_int(values, row, json),
             Self::Int32(values) => write_int(values, row, json),

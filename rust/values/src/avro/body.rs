@@ -1,9 +1,9 @@
 //! A body in Avro's binary encoding, as JSON text.
 
-use brokerless_core::{BytesFormat, Json, Reader};
+use brokerless_core::{BytesFormat, Json, Mark, Reader};
 
 use crate::avro::schema::{AvroSchema, Node, NodeId};
-use crate::limits::{Error, Limits, Result};
+use crate::limits::{Error, Limits, MOST_DEPTH, MOST_JSON, Result};
 use crate::text;
 
 /// The most bytes of a decimal: its text takes time that grows with their square.
@@ -23,6 +23,7 @@ impl AvroSchema {
             return Ok(0);
         }
         let mut walk = Walk {
+            start: json.mark(),
             nodes: &self.nodes,
             body: Reader::new(body),
             limits: Limits::new(),
@@ -39,6 +40,8 @@ impl AvroSchema {
 }
 
 struct Walk<'a> {
+    /// The start of the JSON text.
+    start: Mark,
     nodes: &'a [Node],
     body: Reader<'a>,
     limits: Limits,
@@ -62,9 +65,9 @@ impl<'a> Walk<'a> {
             Node::Long => json.int(self.long()?),
             Node::Float => {
                 let value = f32::from_le_bytes(self.array("float")?);
-                float(f64::from(value), json);
+                json.float64(value.into());
             }
-            Node::Double => float(f64::from_le_bytes(self.array("double")?), json),
+            Node::Double => json.float64(f64::from_le_bytes(self.array("double")?)),
             Node::Bytes => {
                 let bytes = self.sized("bytes")?;
                 json.bytes(Some(bytes), BytesFormat::Base64);
@@ -172,8 +175,13 @@ impl<'a> Walk<'a> {
     fn inner(&mut self, node: NodeId, json: &mut Json<'_>) -> Result<()> {
         if self.limits.depth == 0 {
             return Err(Error::new(format!(
-                "values are nested more than {} levels deep",
-                crate::limits::MOST_DEPTH
+                "values are nested more than {MOST_DEPTH} levels deep"
+            )));
+        }
+        if json.since(&self.start).len() > MOST_JSON {
+            return Err(Error::new(format!(
+                "the JSON of the body has more than {} MiB",
+                MOST_JSON >> 20
             )));
         }
         self.limits.depth -= 1;
@@ -242,16 +250,5 @@ impl<'a> Walk<'a> {
     fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
         let bytes = self.bytes(N, what)?;
         Ok(bytes.first_chunk().copied().unwrap_or([0; N]))
-    }
-}
-
-/// Writes a number. JSON has no NaN and no infinities.
-fn float(value: f64, json: &mut Json<'_>) {
-    if value.is_finite() {
-        json.float(value);
-    } else if value.is_nan() {
-        json.string("NaN");
-    } else {
-        json.string(if value > 0.0 { "Infinity" } else { "-Infinity" });
     }
 }

@@ -70,6 +70,11 @@ impl AvroSchema {
             root,
         })
     }
+
+    /// The number of types.
+    pub(crate) fn types(&self) -> usize {
+        self.nodes.len()
+    }
 }
 
 #[derive(Debug, Default)]

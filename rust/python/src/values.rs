@@ -1,0 +1,5 @@
+//! Keys and values, decoded into columns.
+
+pub(crate) mod decode_plain;
+pub(crate) mod json_text;
+pub(crate) mod schema_decoder;

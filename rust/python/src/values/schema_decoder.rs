@@ -1,0 +1,251 @@
+//! `SchemaDecoder`: keys or values of a topic, decoded with the schemas that they name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, Int32Builder, StringBuilder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_pyarrow::ToPyArrow;
+use arrow_schema::{DataType, Field, Schema as ArrowSchema};
+use brokerless_core::{Error, Framed, KEY_SCHEMA_ID, SchemaId, VALUE_SCHEMA_ID};
+use brokerless_values::{Schema, uuid_text};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::base::borrowed_array::Array;
+use crate::base::columns::{BytesColumn, HeadersColumn, last_header};
+use crate::base::error::exception;
+use crate::values::json_text::json_field;
+
+/// The bytes of JSON text after which a batch ends.
+const ENOUGH_TEXT: usize = 16 << 20;
+/// The number of types in the schemas that are kept. Above it, all are parsed again when they are needed.
+const MOST_TYPES: usize = 4 << 20;
+/// The number of schemas that are kept. Damaged bytes may name any id.
+const MOST_SCHEMAS: usize = 100_000;
+
+/// What an id stands for.
+struct Known {
+    schema: Result<Schema, String>,
+    id: Option<i32>,
+    subject: Option<String>,
+    version: Option<i32>,
+}
+
+/// What Python knows of an id: type, text, names and texts of references, id, subject, version.
+type Resolved = (
+    String,
+    String,
+    Vec<(String, String)>,
+    i32,
+    Option<String>,
+    Option<i32>,
+);
+
+#[pyclass(module = "brokerless._native")]
+pub(crate) struct SchemaDecoder {
+    resolve: Py<PyAny>,
+    header_name: &'static str,
+    known: HashMap<SchemaId, Arc<Known>>,
+    types: usize,
+    #[pyo3(get)]
+    left_over: u64,
+}
+
+#[pymethods]
+impl SchemaDecoder {
+    #[new]
+    #[pyo3(signature = (resolve, *, is_key=false))]
+    fn new(resolve: Py<PyAny>, is_key: bool) -> Self {
+        Self {
+            resolve,
+            header_name: if is_key {
+                KEY_SCHEMA_ID
+            } else {
+                VALUE_SCHEMA_ID
+            },
+            known: HashMap::new(),
+            types: 0,
+            left_over: 0,
+        }
+    }
+
+    #[pyo3(signature = (payloads, headers=None, start=0))]
+    fn decode<'py>(
+        &mut self,
+        py: Python<'py>,
+        payloads: Bound<'py, PyAny>,
+        headers: Option<Bound<'py, PyAny>>,
+        start: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let arrays: Vec<_> =
+            Array::import(py, [Some(payloads), headers].into_iter().flatten())?.collect();
+        let payloads = BytesColumn::new("payloads", arrays.first())?;
+        let headers = arrays.get(1).map(HeadersColumn::new).transpose()?;
+        let headers = headers.filter(|headers| !headers.is_empty());
+        let rows = arrays.first().map_or(0, |array| array.rows.len());
+        py.detach(|| self.rows(&payloads, headers.as_ref(), start..rows))?
+            .to_pyarrow(py)
+    }
+}
+
+impl SchemaDecoder {
+    fn rows(
+        &mut self,
+        payloads: &BytesColumn,
+        headers: Option<&HeadersColumn>,
+        rows: std::ops::Range<usize>,
+    ) -> PyResult<RecordBatch> {
+        let mut columns = Columns::default();
+        let (mut header, mut text) = (Vec::new(), Vec::new());
+        for row in rows {
+            let Some(payload) = payloads.get(row).map_err(exception)? else {
+                columns.null();
+                continue;
+            };
+            let has_header = match headers {
+                Some(headers) => {
+                    last_header(headers, row, self.header_name, &mut header).map_err(exception)?
+                }
+                None => false,
+            };
+            let framed = Framed::split(payload, has_header.then_some(header.as_slice()));
+            let known = framed.schema_id.map(|id| self.known(id)).transpose()?;
+            text.clear();
+            let result = match known.as_deref().map(|known| &known.schema) {
+                Some(Ok(schema)) => match schema.write_json(&framed, &mut text) {
+                    Ok(left) => {
+                        self.left_over += u64::from(left > 0);
+                        Some(Ok(std::str::from_utf8(&text).unwrap_or_default()))
+                    }
+                    Err(error) => Some(Err(error.to_string())),
+                },
+                Some(Err(reason)) => Some(Err(reason.clone())),
+                None => None,
+            };
+            columns.push(&framed, known.as_deref(), result, payload);
+            if columns.text >= ENOUGH_TEXT {
+                break;
+            }
+        }
+        columns.finish().map_err(exception)
+    }
+
+    /// What an id stands for. Python is asked once for each.
+    fn known(&mut self, id: SchemaId) -> PyResult<Arc<Known>> {
+        if let Some(known) = self.known.get(&id) {
+            return Ok(Arc::clone(known));
+        }
+        let known = Arc::new(Python::attach(|py| self.ask(py, id))?);
+        self.types += match &known.schema {
+            Ok(schema) => schema.types(),
+            Err(_) => 1,
+        };
+        if self.types > MOST_TYPES || self.known.len() >= MOST_SCHEMAS {
+            self.known.clear();
+            self.types = 0;
+        }
+        self.known.insert(id, Arc::clone(&known));
+        Ok(known)
+    }
+
+    fn ask(&self, py: Python<'_>, id: SchemaId) -> PyResult<Known> {
+        let found = match id {
+            SchemaId::Id(id) => self.resolve.call1(py, (id,)),
+            SchemaId::Guid(guid) => self.resolve.call1(py, (uuid_text(guid),)),
+        };
+        let found: Resolved = match found {
+            Ok(found) => found.extract(py)?,
+            Err(error) if error.is_instance_of::<PyValueError>(py) => {
+                return Ok(Known {
+                    schema: Err(error.value(py).to_string()),
+                    id: match id {
+                        SchemaId::Id(id) => Some(id),
+                        SchemaId::Guid(_) => None,
+                    },
+                    subject: None,
+                    version: None,
+                });
+            }
+            Err(error) => return Err(error),
+        };
+        let (schema_type, text, references, id, subject, version) = found;
+        let schema = py.detach(|| Schema::parse(&schema_type, &text, &references));
+        Ok(Known {
+            schema: schema.map_err(|error| format!("schema {id} cannot be used: {error}")),
+            id: Some(id),
+            subject,
+            version,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Columns {
+    decoded: StringBuilder,
+    bytes: BinaryBuilder,
+    framings: StringBuilder,
+    ids: Int32Builder,
+    subjects: StringBuilder,
+    versions: Int32Builder,
+    errors: StringBuilder,
+    /// The bytes in `decoded`.
+    text: usize,
+}
+
+impl Columns {
+    /// Adds a null key or value: it has no schema.
+    fn null(&mut self) {
+        self.decoded.append_null();
+        self.bytes.append_null();
+        self.framings.append_null();
+        self.ids.append_null();
+        self.subjects.append_null();
+        self.versions.append_null();
+        self.errors.append_null();
+    }
+
+    fn push(
+        &mut self,
+        framed: &Framed<'_>,
+        known: Option<&Known>,
+        result: Option<Result<&str, String>>,
+        payload: &[u8],
+    ) {
+        let text = result.as_ref().and_then(|result| result.as_ref().ok());
+        self.text += text.map_or(0, |text| text.len());
+        self.decoded.append_option(text);
+        self.bytes.append_option(text.is_none().then_some(payload));
+        self.framings.append_value(framed.framing.name());
+        self.ids.append_option(known.and_then(|known| known.id));
+        let subject = known.and_then(|known| known.subject.as_deref());
+        self.subjects.append_option(subject);
+        self.versions
+            .append_option(known.and_then(|known| known.version));
+        self.errors.append_option(result.and_then(Result::err));
+    }
+
+    fn finish(mut self) -> Result<RecordBatch, Error> {
+        let text = |name| Field::new(name, DataType::Utf8, true);
+        let int = |name| Field::new(name, DataType::Int32, true);
+        let (fields, columns): (Vec<_>, Vec<ArrayRef>) = [
+            (
+                json_field("decoded"),
+                Arc::new(self.decoded.finish()) as ArrayRef,
+            ),
+            (
+                Field::new("bytes", DataType::Binary, true),
+                Arc::new(self.bytes.finish()),
+            ),
+            (text("framing"), Arc::new(self.framings.finish())),
+            (int("schemaId"), Arc::new(self.ids.finish())),
+            (text("subject"), Arc::new(self.subjects.finish())),
+            (int("version"), Arc::new(self.versions.finish())),
+            (text("error"), Arc::new(self.errors.finish())),
+        ]
+        .into_iter()
+        .unzip();
+        RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), columns)
+            .map_err(|error| Error::invalid(error.to_string()))
+    }
+}

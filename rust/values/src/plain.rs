@@ -1,0 +1,109 @@
+//! Keys and values of the serializers that Kafka ships (`org.apache.kafka.common.serialization`). No schema describes
+//! them.
+
+use crate::limits::{Error, Result};
+
+/// Text, if the bytes are UTF-8 (`StringSerializer`).
+pub fn utf8(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        Error::new(format!(
+            "the bytes are not UTF-8 from byte {} on",
+            error.valid_up_to()
+        ))
+    })
+}
+
+/// The bytes of a number, big-endian (`IntegerSerializer`, `LongSerializer`, `FloatSerializer`, `DoubleSerializer`).
+pub fn number<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+    bytes
+        .try_into()
+        .map_err(|_| Error::new(format!("{} bytes, but the number has {N}", bytes.len())))
+}
+
+/// A UUID as Java reads it (`UUIDDeserializer`, `UUID.fromString`): five hexadecimal numbers in UTF-8, which may lack
+/// leading zeros.
+pub fn uuid(bytes: &[u8]) -> Result<[u8; 16]> {
+    const DIGITS: [usize; 5] = [8, 4, 4, 4, 12];
+    let unfit = || Error::new("the bytes are not the text of a UUID");
+    if bytes.len() > 36 {
+        return Err(unfit());
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| unfit())?;
+    let parts: Vec<_> = text.split('-').collect();
+    if parts.len() != DIGITS.len() {
+        return Err(unfit());
+    }
+    let mut value = 0_u128;
+    for (part, digits) in parts.iter().zip(DIGITS) {
+        let number = i64::from_str_radix(part, 16).map_err(|_| unfit())?;
+        // Java drops what is above the digits of a part.
+        let mask = (1_u64 << (4 * digits)) - 1;
+        value = value << (4 * digits) | u128::from(number as u64 & mask);
+    }
+    Ok(value.to_be_bytes())
+}
+
+/// Appends bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8], out: &mut String) {
+    const DIGITS: [char; 16] = [
+        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
+    ];
+    out.reserve(2 * bytes.len());
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 15] {
+            out.extend(DIGITS.get(usize::from(digit)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::uuid_text;
+
+    #[test]
+    fn numbers_have_all_their_bytes_and_no_more() {
+        assert_eq!(number::<4>(&[0, 0, 1, 2]), Ok([0, 0, 1, 2]));
+        for wrong in [&[][..], &[1, 2, 3], &[1, 2, 3, 4, 5]] {
+            assert!(number::<4>(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn uuids_are_those_of_java() {
+        let text = "12345678-9abc-def0-0123-456789abcdef";
+        for at in 0..text.len() {
+            let cut = uuid(text.as_bytes().get(..at).unwrap_or_default());
+            // Java takes a last part with fewer digits.
+            assert_eq!(cut.is_ok(), at > 24, "{at}");
+        }
+        assert_eq!(uuid(text.as_bytes()).map(uuid_text), Ok(text.to_owned()));
+        assert_eq!(
+            uuid(b"f00000001-2-3-4-5").map(uuid_text),
+            Ok("00000001-0002-0003-0004-000000000005".to_owned())
+        );
+        for wrong in [
+            "",
+            "1-2-3-4",
+            "1-2-3-4-5-6",
+            "1-2-3-4-",
+            "g-2-3-4-5",
+            "12345678-9abc-def0-0123-456789abcdef0",
+        ] {
+            assert!(uuid(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+        assert!(uuid(&[0xff; 36]).is_err());
+    }
+
+    #[test]
+    fn hexadecimal_digits_are_those_of_all_bytes() {
+        let mut out = String::new();
+        hex(&[0x00, 0x7f, 0xa0, 0xff], &mut out);
+        assert_eq!(out, "007fa0ff");
+        let error = utf8(&[b'a', 0xff]).map_err(|error| error.to_string());
+        assert_eq!(
+            error,
+            Err("the bytes are not UTF-8 from byte 1 on".to_owned())
+        );
+    }
+}

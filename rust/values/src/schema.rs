@@ -1,0 +1,51 @@
+//! A schema of a registry, of any type.
+
+use brokerless_core::Framed;
+
+use crate::avro::AvroSchema;
+use crate::json::json_document;
+use crate::limits::{Error, Result};
+
+/// A schema that decodes keys or values.
+#[derive(Debug)]
+pub enum Schema {
+    /// Avro.
+    Avro(AvroSchema),
+    /// JSON Schema: the body is JSON text. All of its members are kept, known to the schema or not.
+    Json,
+}
+
+impl Schema {
+    /// Parses a schema.
+    ///
+    /// `references` are the names and texts of the schemas that it refers to, each after those that it refers to itself.
+    pub fn parse(schema_type: &str, text: &str, references: &[(String, String)]) -> Result<Self> {
+        match schema_type {
+            "AVRO" => {
+                let references = references.iter().map(|(_, text)| text.as_str());
+                AvroSchema::parse(text, references).map(Self::Avro)
+            }
+            "JSON" => Ok(Self::Json),
+            other => Err(Error::new(format!(
+                "schemas of type {other:?} are not supported"
+            ))),
+        }
+    }
+
+    /// The number of types in the schema, which its memory grows with.
+    pub fn types(&self) -> usize {
+        match self {
+            Self::Avro(schema) => schema.types(),
+            Self::Json => 1,
+        }
+    }
+
+    /// Appends the body of a key or value as JSON text, and returns the number of bytes that follow the body. After an
+    /// error, `out` is as before.
+    pub fn write_json(&self, framed: &Framed<'_>, out: &mut Vec<u8>) -> Result<usize> {
+        match self {
+            Self::Avro(schema) => schema.write_json(framed.body, out),
+            Self::Json => json_document(framed.body, out).map(|()| 0),
+        }
+    }
+}
