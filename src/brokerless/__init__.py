@@ -51,6 +51,7 @@ _ALSO = (
     "ClusterReport",
     "Comparison",
     "DamagedRange",
+    "Decoding",
     "Defect",
     "Finding",
     "InactivePartition",

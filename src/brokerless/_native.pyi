@@ -72,6 +72,7 @@ __all__ = [
     "TransactionIndex",
     "batch_offsets_at",
     "batch_schema",
+    "binary_columns",
     "check_segment",
     "crc32c",
     "cut_short_in_words",
@@ -896,21 +897,17 @@ class SchemaDecoder:
 
     def __new__(
         cls,
-        resolve: Callable[
-            [int | str], tuple[str, str, list[tuple[str, str]], int, str | None, int | None]
-        ],
+        resolve: Callable[[int | str], tuple[str, str, list[tuple[str, str]], int, str | None, int | None]],
         *,
         is_key: bool = False,
     ) -> Self: ...
-    def decode(
-        self, payloads: pa.Array[Any], headers: pa.Array[Any] | None = None, start: int = 0
-    ) -> pa.RecordBatch:
-        """Decode rows from the row `start` on, to the last one or until there is much text.
+    def decode(self, payloads: pa.Array[Any], headers: pa.Array[Any] | None = None) -> pa.RecordBatch:
+        """Decode the first rows: all of them, or fewer if their text is long.
 
         Returns:
-            A row for each payload: `decoded`, a JSON text; `bytes`, null where the payload is decoded or null;
-            `framing`, `schemaId`, `subject`, `version`; and `error`, null where the payload is decoded, null or not
-            framed.
+            A row for each of these payloads: `decoded`, a JSON text; `bytes`, null where the payload is decoded or
+            null; `framing`, `schemaId`, `subject`, `version`; and `error`, null where the payload is decoded, null or
+            not framed.
         """
 
 @final
@@ -1102,12 +1099,18 @@ def highest_cluster_producer_id(data: _Data) -> int | None:
     Bytes that are not a batch end the search.
     """
 
-def json_lines(rows: pa.RecordBatch, bytes: str = "utf8") -> bytes:
+def json_lines(rows: pa.RecordBatch, bytes: str = "utf8", objects: Sequence[str] | None = None) -> bytes:
     """Write rows as JSON lines: column names as keys, timestamps in ms, timestampType by name.
 
-    `bytes` is how key, value and header values are written: as "utf8" (bytes that are not UTF-8 become
-    `{"base64": ...}`), "base64" or "hex".
+    Args:
+        rows: the rows. A column of strings whose field has the metadata `content-type: application/json` holds JSON.
+        bytes: how keys, values and header values are written: "utf8" (bytes that are not UTF-8 become
+            `{"base64": ...}`), "base64" or "hex".
+        objects: the columns whose bytes are all written as `{"base64": ...}`.
     """
+
+def binary_columns(rows: pa.RecordBatch) -> list[str]:
+    """Return the names of the columns with bytes that are not all UTF-8."""
 
 @final
 class LogDump:

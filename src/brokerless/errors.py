@@ -5,6 +5,7 @@ BrokerlessError
 |-- UnsupportedFormatError    valid Kafka data that brokerless does not read (unknown magic, codec, size cap)
 |-- OffsetOutOfRangeError     the requested offset is not in the log
 |-- LogInUseError             a broker or another writer holds the directory's lock
+|-- RecordDeserializationError  a key or value does not decode, and the read was told to raise an error
 `-- AppendError               a broker would refuse this append; the base class stands for "unknown server error"
     |-- OutOfOrderSequenceError           the producer's sequence does not follow its last one
     |-- InvalidProducerEpochError         a newer producer with the same id has taken over
@@ -53,6 +54,7 @@ __all__ = [
     "OffsetsOutOfOrderError",
     "OutOfOrderSequenceError",
     "RecordBatchTooLargeError",
+    "RecordDeserializationError",
     "RecordTooLargeError",
     "TransactionCoordinatorFencedError",
     "UnexpectedAppendOffsetError",
@@ -202,6 +204,21 @@ def _out_of_range(message: str, log_start_offset: int, log_end_offset: int) -> O
 
 class LogInUseError(BrokerlessError):
     """The log directory is locked by a broker, by another process that writes to it, or by this process."""
+
+
+class RecordDeserializationError(BrokerlessError):
+    """A key or value does not decode, and `on_error` is "raise". The message has none of its content.
+
+    Attributes:
+        topic: the topic; None if it is not known.
+        partition: the partition; None if it is not known.
+        offset: the offset of the record.
+        part: "key" or "value".
+    """
+
+    def __init__(self, message: str, *, topic: str | None, partition: int | None, offset: int, part: str) -> None:
+        super().__init__(message)
+        self.topic, self.partition, self.offset, self.part = topic, partition, offset, part
 
 
 class AppendError(_PlacedError):

@@ -55,3 +55,4 @@ from brokerless.schemas.schema import Schema as Schema, SchemaVersion as SchemaV
 from brokerless.state.remote_segments import remote_segments as remote_segments
 from brokerless.state.schemas import Schemas as Schemas
 from brokerless.state.transactions import transactions as transactions
+from brokerless.values.decoding import Decoding as Decoding

@@ -50,7 +50,7 @@ mod _native {
         equal_batches::{BatchCursor, skip_equal},
         find_timestamp::find_timestamp,
         header_walk::HeaderWalk,
-        json_lines::json_lines,
+        json_lines::{binary_columns, json_lines},
         key_sketch::KeySketch,
         profile::Profile,
         rows::row_schema,

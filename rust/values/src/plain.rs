@@ -17,7 +17,7 @@ pub fn utf8(bytes: &[u8]) -> Result<&str> {
 pub fn number<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes
         .try_into()
-        .map_err(|_| Error::new(format!("{} bytes, but the number has {N}", bytes.len())))
+        .map_err(|_| Error::new(format!("the number has {N} bytes, and not {}", bytes.len())))
 }
 
 /// A UUID as Java reads it (`UUIDDeserializer`, `UUID.fromString`): five hexadecimal numbers in UTF-8, which may lack

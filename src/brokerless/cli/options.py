@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import os
 import re
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerless.log.log import Log
+    from brokerless.values.decoding import Decoding, OnDecodeError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PROGRESS_SECONDS = 0.2
@@ -244,6 +247,73 @@ def parse_bytes(text: bytes, bytes_as: str, option: str) -> bytes:
         return bytes.fromhex(text.decode()) if bytes_as == "hex" else text
     except (binascii.Error, ValueError):
         raise click.BadParameter(f"{text.decode(errors='replace')!r} is not {bytes_as}", param_hint=option) from None
+
+
+def decode_options(function: _Command) -> _Command:
+    """Add the options that decode keys and values; the command gets a `Decoding` as `decode`, or None."""
+
+    @functools.wraps(function)
+    def with_decoding(
+        *args: Any,  # noqa: ANN401
+        decode: str | None,
+        schemas: str | None,
+        subject: str | None,
+        context: str | None,
+        on_decode_error: OnDecodeError,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        return function(*args, decode=_decoding(decode, schemas, subject, context, on_decode_error), **kwargs)
+
+    for decorate in (
+        click.option(
+            "--on-decode-error",
+            type=click.Choice(["null", "raise", "skip"]),
+            default="null",
+            show_default=True,
+            help="null keeps the bytes of what does not decode, and the error, in columns of their own; raise ends the "
+            "output there; skip leaves the record out.",
+        ),
+        click.option("--context", help="Context of the schemas.  [default: that of the subject, else the default one]"),
+        click.option("--subject", help="Subject of the values.  [default: TOPIC-value]"),
+        click.option(
+            "--schemas",
+            metavar="PATH",
+            type=existing_path,
+            help="Log directory with the registry's topic _schemas, or a file of `brokerless schemas --save`.  "
+            "[default: PATH]",
+        ),
+        click.option(
+            "--decode",
+            metavar="PART=FORM,...",
+            help="Decode values and keys, as value=registry,key=utf8. Forms: registry (the schemas of a schema "
+            "registry), utf8, json, int32, int64, float32, float64, uuid, hex.",
+        ),
+    ):
+        with_decoding = decorate(with_decoding)
+    return with_decoding  # type: ignore[return-value]
+
+
+def _decoding(
+    text: str | None, schemas: str | None, subject: str | None, context: str | None, on_error: OnDecodeError
+) -> Decoding | None:
+    from brokerless.values.decoding import Decoding
+
+    if text is None:
+        if schemas is not None or subject is not None or context is not None:
+            raise click.UsageError("--schemas, --subject and --context need --decode, such as --decode value=registry")
+        return None
+    from brokerless.state.schemas import Schemas
+
+    try:
+        return replace(
+            Decoding.of(text),
+            schemas=None if schemas is None else Schemas(schemas),
+            subject=subject,
+            context=context,
+            on_error=on_error,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 compression_option = click.option(

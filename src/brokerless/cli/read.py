@@ -11,16 +11,16 @@ from brokerless.cli.exit_codes import DAMAGE, exit_line
 from brokerless.cli.options import (
     LocalPath,
     Progress,
-    bytes_option,
+    decode_options,
     format_of,
     isolation_level,
     long_from,
     metadata,
     moment,
-    named_logs,
     offset_or,
     paths,
 )
+from brokerless.values.decoding import PARTS
 from brokerless.wording import counted
 
 if TYPE_CHECKING:
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.split import OnCorrupt
+    from brokerless.values.decoding import Decoding
 
 _T = TypeVar("_T")
 
+_UNDECODED = ("keyBytes", "valueBytes")
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "leaderEpoch", "key", "value", "headers")
 
 
@@ -80,9 +82,14 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
     show_default=True,
     help="skip leaves damaged batches out and reports the lost offsets.",
 )
+@decode_options
 @click.option("--no-check-crcs", is_flag=True, help="Do not verify checksums.")
-@bytes_option(
-    'Write keys, values and header values in this form. With utf8, bytes that are not UTF-8 become {"base64": ...}.'
+@click.option(
+    "--bytes",
+    "bytes_as",
+    type=click.Choice(["utf8", "base64", "hex"]),
+    help='Write keys, values and header values in this form. With utf8, bytes that are not UTF-8 become {"base64": '
+    "...}.  [default: utf8, or that object for each field of a column with other bytes in the first records]",
 )
 @click.option(
     "--format",
@@ -110,8 +117,9 @@ def read(
     limit: int | None,
     columns: list[str] | None,
     on_corrupt: OnCorrupt,
+    decode: Decoding | None,
     no_check_crcs: bool,
-    bytes_as: str,
+    bytes_as: str | None,
     form: str | None,
     is_json: bool,
     output: str | None,
@@ -129,20 +137,26 @@ def read(
     brokerless read data --topic 'orders*' --start-timestamp -1h
     brokerless read orders-0 --columns offset,key,compression,position
     brokerless read data --topic orders --output orders.parquet
+    brokerless read data --topic orders --decode value=registry,key=utf8
     """
     import pyarrow as pa
 
-    from brokerless._native import json_lines
     from brokerless.cli.output import open_sink
     from brokerless.log.reader import Reader
+    from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.metadata.uncommitted import Uncommitted
+    from brokerless.values.row_decoder import RowDecoder, default_columns
 
     if is_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} contradict each other")
     form = _format(output, "json" if is_json else form)
+    log_dirs = LogDirs(*paths)
+    logs = log_dirs.readable(topics or None, partitions or None)
+    decoder = None
+    if decode is not None:
+        decoder = RowDecoder(log_dirs.with_schemas(decode), columns or default_columns(decode, _COLUMNS))
     shown = columns or _COLUMNS
-    schema = Reader([], shown).schema
-    logs = named_logs(paths, topics, partitions, internal=False)
+    schema = Reader([], shown, decode=decoder).schema
     uncommitted = Uncommitted(logs, paths, metadata)
 
     def rows_of_all(progress: Progress) -> Iterator[tuple[pa.RecordBatch, list[Defect]]]:
@@ -150,6 +164,8 @@ def read(
         done = 0
         lost: list[Defect] = []
         for log in logs:
+            if done == limit:
+                break
             splits = log.plan(
                 start_offset=start_offset,
                 end_offset=end_offset,
@@ -162,7 +178,8 @@ def read(
             _note(uncommitted.of(log, splits))
             if end_offset is None:
                 _note(_unread_end(log))
-            reader = Reader(splits, shown, check_crcs=not no_check_crcs)
+            left = None if limit is None else limit - done
+            reader = Reader(splits, shown, check_crcs=not no_check_crcs, limit=left, decode=decoder)
             for rows in reader:
                 done += rows.num_rows
                 progress(f"{done:,} records, now in {log.name}")
@@ -172,16 +189,58 @@ def read(
 
     with (
         Progress(prints=output in (None, "-")) as progress,
-        open_sink(form, output, lambda rows: json_lines(rows, bytes_as), schema) as write,
+        open_sink(form, output, _JsonLines(bytes_as), schema) as write,
     ):
         met: list[Defect] = []
         written = 0
-        for rows, known in _limited(_ahead(rows_of_all(progress)), limit):
+        for rows, known in _ahead(rows_of_all(progress)):
             if rows.num_rows:
                 write(rows)
                 written += rows.num_rows
             met = known
+    _note([] if decoder is None else decoder.notes())
     _end(met, None if output in (None, "-") else output, written)
+
+
+class _JsonLines:
+    """Rows as JSON lines. If the user chose no form of bytes, the first rows decide, so that a column has one form."""
+
+    def __init__(self, bytes_as: str | None) -> None:
+        self._bytes_as = bytes_as
+        self._objects: list[str] | None = None if bytes_as is None else []
+        self._are_mixed: set[str] = set()
+
+    def __call__(self, rows: pa.RecordBatch) -> bytes:
+        from brokerless._native import binary_columns, json_lines
+
+        if self._bytes_as is not None:
+            return json_lines(rows, self._bytes_as)
+        found = binary_columns(rows)
+        if self._objects is None:
+            self._objects = [*found, *(name for name in rows.schema.names if name in _UNDECODED)]
+            _note(_described(name, rows) for name in found if name not in _UNDECODED)
+        mixed = {name for name in found if name not in self._objects}
+        _note(
+            f'column {name}: some bytes are not UTF-8. These fields are {{"base64": ...}}, the others are text; '
+            "--bytes base64 gives all the same form"
+            for name in sorted(mixed - self._are_mixed)
+        )
+        self._are_mixed |= mixed
+        return json_lines(rows, "utf8", self._objects)
+
+
+def _described(name: str, rows: pa.RecordBatch) -> str:
+    """Return a note on a column with bytes that are no text."""
+    from brokerless._native import schema_ids
+
+    headers = rows["headers"] if "headers" in rows.schema.names else None
+    hint = "--bytes gives another form"
+    if name in PARTS:
+        ids = schema_ids(rows[name], headers, is_key=name == "key")
+        framings = set(ids["framing"].drop_null().to_pylist())
+        if "none" not in framings:
+            hint = f"if a schema registry's serializer wrote them, add --decode {name}=registry"
+    return f'column {name}: the bytes are not all UTF-8, so each field is {{"base64": ...}}: {hint}'
 
 
 def _end(lost: list[Defect], output: str | None, written: int) -> None:
@@ -227,14 +286,3 @@ def _ahead(rows: Iterator[_T]) -> Iterator[_T]:
         while (batch := following.result()) is not None:
             following = thread.start(next, rows, None)
             yield batch
-
-
-def _limited(
-    found: Iterator[tuple[pa.RecordBatch, list[Defect]]], limit: int | None
-) -> Iterator[tuple[pa.RecordBatch, list[Defect]]]:
-    """Stop after `limit` rows. Losses after these rows, known from reading ahead, are left out."""
-    remaining = limit
-    while remaining != 0 and (pair := next(found, None)) is not None:
-        rows, lost = pair
-        yield rows.slice(0, remaining), lost
-        remaining = None if remaining is None else max(0, remaining - rows.num_rows)

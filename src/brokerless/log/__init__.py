@@ -13,5 +13,6 @@ Modules:
     aborted_transactions.py    aborted and open transactions, found by their markers
     defect.py                  a fault at one place of a log, and the offsets that it costs
     survey.py                  sound and damaged ranges of a segment, and the offsets lost between them
+    registry.py                the schemas of a registry, from its topic beside other logs
     expected_end.py            the end that a log should have according to the files around it
 """

@@ -12,14 +12,16 @@ from brokerless.log import offsets_for_times
 from brokerless.log.offset_range import bounds, check_word, stable_end, visible_end
 from brokerless.log.partition_files import PartitionFiles
 from brokerless.log.reader import Reader
+from brokerless.log.registry import partitions_beside, schemas_in
 from brokerless.log.segment import NO_END
 from brokerless.log.split import Split, make_splits
 from brokerless.notes import collected, note
+from brokerless.values.decoding import Decoding
 from brokerless.wording import counted
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -113,6 +115,7 @@ class Log:
         columns: Sequence[str] | None = None,
         check_crcs: bool = True,
         limit: int | None = None,
+        decode: Decoding | Mapping[str, object] | str | None = None,
     ) -> pa.Table:
         """Read rows into one table in memory. The arguments are those of `read`.
 
@@ -135,6 +138,7 @@ class Log:
             columns=columns,
             check_crcs=check_crcs,
             limit=limit,
+            decode=decode,
         )
         return reader.read_all()
 
@@ -323,6 +327,7 @@ class Log:
         columns: Sequence[str] | None = None,
         check_crcs: bool = True,
         limit: int | None = None,
+        decode: Decoding | Mapping[str, object] | str | None = None,
     ) -> Reader:
         """Read rows in offset order.
 
@@ -337,12 +342,19 @@ class Log:
             columns: see `read_split`.
             check_crcs: see `read_split`.
             limit: stop after this many rows.
+            decode: decode keys and values, as `{"value": "registry", "key": "utf8"}`: see `Decoding`. The columns
+                `key` and `value` then have the decoded form. More columns are there for each of them:
+                `valueBytes`, the bytes of a value that is not decoded; `decodeError`, why it does not decode; with
+                "registry" also `valueFraming`, `valueSchemaId`, `valueSubject` and `valueVersion`; and for keys
+                `keyBytes`, `keyDecodeError` and so on. The first two are among the default columns.
 
         Returns:
             An iterator of `pyarrow.RecordBatch`, each of about 65,536 rows or 2 MB.
 
         Raises:
             CorruptRecordError: raised at the damage, after all rows before it were returned.
+            RecordDeserializationError: a key or value does not decode, and `decode` is to raise an error.
+            ValueError: "registry" is named, and there is no topic `_schemas` beside the log.
 
         >>> log = Log(SAMPLE)
         >>> sum(rows.num_rows for rows in log.read(start_offset=100, columns=["offset", "value"]))
@@ -359,9 +371,17 @@ class Log:
                 on_corrupt=on_corrupt,
                 verify_transactions=verify_transactions,
             )
-        reader = Reader(splits, columns, check_crcs=check_crcs, limit=limit)
+        reader = Reader(splits, columns, check_crcs=check_crcs, limit=limit, decode=self._with_schemas(decode))
         reader.notes += notes
         return reader
+
+    def _with_schemas(self, decode: Decoding | Mapping[str, object] | str | None) -> Decoding | None:
+        """Return a decoding with its schemas: if it has none, those in the topic `_schemas` of the log directory."""
+        if decode is None:
+            return None
+        return Decoding.of(decode).with_schemas(
+            lambda: schemas_in([Log(path) for path in partitions_beside([self.root])])
+        )
 
     def scan(self, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the headers of all batches as Arrow, segment after segment, one row for each batch.

@@ -18,9 +18,11 @@ from brokerless.log.defect import Defect
 from brokerless.log.segment import NO_END, Segment, open_log
 from brokerless.log.survey import cut_short
 from brokerless.notes import collected, note
+from brokerless.values.decoding import Decoding
+from brokerless.values.row_decoder import RowDecoder, default_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -40,6 +42,8 @@ class Reader:
         columns: the columns, in this order: see `read_split`.
         check_crcs: verify checksums.
         limit: stop after this many rows.
+        decode: decode keys and values: see `Decoding`; "registry" needs its schemas. Or a decoder that several readers
+            share.
 
     Attributes:
         schema: the Arrow schema of the rows.
@@ -50,6 +54,7 @@ class Reader:
         ValueError: a column is unknown, or `limit` is negative.
         TypeError: `columns` is a string.
         CorruptRecordError: raised at the damage, after all rows before it were returned.
+        RecordDeserializationError: a key or value does not decode, and `decode` is to raise an error.
 
     >>> import pyarrow as pa
     >>> import brokerless as bl
@@ -67,19 +72,31 @@ class Reader:
         *,
         check_crcs: bool = True,
         limit: int | None = None,
+        decode: RowDecoder | Decoding | Mapping[str, object] | str | None = None,
     ) -> None:
         check_several("columns", columns)
         if limit is not None:
             check_number("limit", limit, 0)
-        self._columns = list(KAFKA_COLUMNS if columns is None else columns)
-        for column in self._columns:
-            if column not in _native.ROW_COLUMNS:
-                raise unknown("column", column, _native.ROW_COLUMNS)
-        self.schema = _native.row_schema(self._columns, spark=self._is_for_spark)
+        decoder = _decoder(decode, columns)
+        if decoder is None:
+            self._columns = list(KAFKA_COLUMNS if columns is None else columns)
+            for column in self._columns:
+                if column not in _native.ROW_COLUMNS:
+                    raise unknown("column", column, _native.ROW_COLUMNS)
+            self.schema = _native.row_schema(self._columns, spark=self._is_for_spark)
+        else:
+            self._columns, self.schema = decoder.columns, decoder.schema
         self._found = _Found()
         self.lost, self.notes = self._found.lost, self._found.notes
-        rows = _rows(splits, self._columns, self._found, check_crcs=check_crcs, for_spark=self._is_for_spark)
-        self._rows = rows if limit is None else _first(limit, rows)
+        stored = self._columns if decoder is None else decoder.input_columns
+        rows = _rows(splits, stored, self._found, check_crcs=check_crcs, for_spark=self._is_for_spark)
+        is_cut_late = decoder is not None and decoder.leaves_out
+        if limit is not None and not is_cut_late:
+            rows = _first(limit, rows)
+        if decoder is not None:
+            # Whoever shares a decoder asks for its notes in the end.
+            rows = _decoded(rows, decoder, None if decode is decoder else self.notes)
+        self._rows = _first(limit, rows) if limit is not None and is_cut_late else rows
 
     def __repr__(self) -> str:
         lost = f", {len(self.lost)} ranges lost" if self.lost else ""
@@ -135,6 +152,27 @@ class _Found:
     lost: list[Defect] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     null_timestamps: int = 0
+
+
+def _decoder(
+    decode: RowDecoder | Decoding | Mapping[str, object] | str | None, columns: Sequence[str] | None
+) -> RowDecoder | None:
+    if decode is None or isinstance(decode, RowDecoder):
+        return decode
+    decoding = Decoding.of(decode)
+    return RowDecoder(decoding, default_columns(decoding, KAFKA_COLUMNS) if columns is None else columns)
+
+
+def _decoded(
+    rows: Generator[pa.RecordBatch, None, None], decoder: RowDecoder, notes: list[str] | None
+) -> Generator[pa.RecordBatch, None, None]:
+    with contextlib.closing(rows):
+        try:
+            for stored in rows:
+                yield from decoder.decode(stored)
+        finally:
+            if notes is not None:
+                notes += decoder.notes()
 
 
 def _rows(
@@ -205,7 +243,13 @@ def _first(limit: int, rows: Generator[pa.RecordBatch, None, None]) -> Generator
             limit -= taken
 
 
-def read_split(split: Split, columns: Sequence[str] | None = None, *, check_crcs: bool = True) -> Reader:
+def read_split(
+    split: Split,
+    columns: Sequence[str] | None = None,
+    *,
+    check_crcs: bool = True,
+    decode: Decoding | Mapping[str, object] | str | None = None,
+) -> Reader:
     """Read one split, in any process or on any machine that can open the file.
 
     Args:
@@ -214,6 +258,7 @@ def read_split(split: Split, columns: Sequence[str] | None = None, *, check_crcs
             `timestampType`, `headers`. Also available: `leaderEpoch`, `baseOffset`, `position`, `magic`, `compression`,
             `producerId`, `producerEpoch`, `sequence`, `isTransactional`.
         check_crcs: verify checksums (the consumer's `check.crcs`).
+        decode: decode keys and values: see `Log.read`. "registry" needs its schemas: `schemas=bl.Schemas(path)`.
 
     Returns:
         An iterator of `pyarrow.RecordBatch`.
@@ -228,7 +273,7 @@ def read_split(split: Split, columns: Sequence[str] | None = None, *, check_crcs
     >>> sum(rows.num_rows for rows in read_split(first, ["offset"]))
     120
     """
-    return Reader([split], columns, check_crcs=check_crcs)
+    return Reader([split], columns, check_crcs=check_crcs, decode=decode)
 
 
 def _open(split: Split) -> tuple[File, bool]:

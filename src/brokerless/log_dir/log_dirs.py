@@ -14,15 +14,19 @@ from brokerless.layout.file_names import chosen_topics, is_chosen
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, partitions_in
 from brokerless.log.log import Log
 from brokerless.log.reader import Reader
+from brokerless.log.registry import partitions_beside, schemas_in
 from brokerless.metadata.directory import has_metadata_log
 from brokerless.notes import note
+from brokerless.schemas.schema import SCHEMAS_TOPIC
+from brokerless.values.decoding import Decoding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from brokerless.arguments import Time
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.split import OnCorrupt
+    from brokerless.schemas.store import SchemaStore
 
 
 # The attempts at a complete listing, if partitions disappear during each listing.
@@ -197,6 +201,7 @@ class LogDirs:
         columns: Sequence[str] | None = None,
         check_crcs: bool = True,
         limit: int | None = None,
+        decode: Decoding | Mapping[str, object] | str | None = None,
     ) -> Reader:
         """Read the rows of several partitions, one after the other. Each partition is planned when its turn comes.
 
@@ -212,9 +217,11 @@ class LogDirs:
             columns: the columns to return, in this order; see `read_split`.
             check_crcs: verify checksums.
             limit: stop after this many rows.
+            decode: decode keys and values: see `Log.read`. "registry" takes the schemas of the topic `_schemas` in
+                these log directories.
 
         Raises:
-            ValueError: a topic or partition does not exist.
+            ValueError: a topic or partition does not exist, or there is no topic `_schemas`.
             OffsetOutOfRangeError: raised when the reader reaches a partition that does not have the offset.
             CorruptRecordError: raised at the damage, after all rows before it were returned.
 
@@ -234,7 +241,22 @@ class LogDirs:
                 on_corrupt=on_corrupt,
             )
         )
-        return Reader(splits, columns, check_crcs=check_crcs, limit=limit)
+        decoding = None if decode is None else self.with_schemas(Decoding.of(decode))
+        return Reader(splits, columns, check_crcs=check_crcs, limit=limit, decode=decoding)
+
+    def with_schemas(self, decoding: Decoding) -> Decoding:
+        """Return a decoding with its schemas: if it has none, those in the topic `_schemas` of the log directories.
+
+        Raises:
+            ValueError: it needs schemas, and there is no such topic.
+        """
+        return decoding.with_schemas(lambda: self._schemas)
+
+    @cached_property
+    def _schemas(self) -> SchemaStore:
+        if SCHEMAS_TOPIC in self.topics():
+            return schemas_in(self.logs([SCHEMAS_TOPIC]))
+        return schemas_in(LogDirs(*partitions_beside(self.roots)).logs())
 
     def log(self, topic: str, partition: int) -> Log:
         """Return the log of one partition.

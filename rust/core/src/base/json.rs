@@ -17,6 +17,8 @@ pub enum BytesFormat {
     Base64,
     /// As lower-case hexadecimal.
     Hex,
+    /// As `{"base64": "..."}`, also where the bytes are text.
+    Object,
 }
 
 impl BytesFormat {
@@ -36,7 +38,7 @@ impl BytesFormat {
     pub fn decode(self, text: &str) -> Result<Vec<u8>> {
         match self {
             Self::Utf8 => Ok(text.as_bytes().to_vec()),
-            Self::Base64 => STANDARD
+            Self::Base64 | Self::Object => STANDARD
                 .decode(text)
                 .map_err(|error| Error::invalid(format!("not base64: {error}"))),
             Self::Hex => text
@@ -274,16 +276,19 @@ impl<'a> Json<'a> {
         match format {
             BytesFormat::Utf8 => match std::str::from_utf8(value) {
                 Ok(text) => self.string(text),
-                Err(_) => {
-                    self.begin_object();
-                    self.key("base64");
-                    self.base64(value);
-                    self.end_object();
-                }
+                Err(_) => self.object(value),
             },
             BytesFormat::Base64 => self.base64(value),
             BytesFormat::Hex => self.hex(value),
+            BytesFormat::Object => self.object(value),
         }
+    }
+
+    fn object(&mut self, value: &[u8]) {
+        self.begin_object();
+        self.key("base64");
+        self.base64(value);
+        self.end_object();
     }
 
     fn base64(&mut self, value: &[u8]) {

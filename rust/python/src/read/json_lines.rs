@@ -16,34 +16,66 @@ use crate::read::rows::TIMESTAMP_TYPE;
 use crate::values::json_text::is_json;
 
 #[pyfunction]
-#[pyo3(signature = (rows, bytes="utf8"))]
+#[pyo3(signature = (rows, bytes="utf8", objects=None))]
 pub(crate) fn json_lines<'py>(
     py: Python<'py>,
     rows: &Bound<'py, PyAny>,
     bytes: &str,
+    objects: Option<Vec<String>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let rows = RecordBatch::from_pyarrow_bound(rows)?;
+    let objects = objects.unwrap_or_default();
     let text = py
-        .detach(|| lines(&rows, BytesFormat::from_name(bytes)?))
+        .detach(|| lines(&rows, BytesFormat::from_name(bytes)?, &objects))
         .or_raise()?;
     Ok(PyBytes::new(py, &text))
 }
 
-fn lines(rows: &RecordBatch, format: BytesFormat) -> Result<Vec<u8>> {
+/// Names the columns with bytes that are not all UTF-8.
+#[pyfunction]
+pub(crate) fn binary_columns(py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    let rows = RecordBatch::from_pyarrow_bound(rows)?;
+    py.detach(|| not_text(&rows)).or_raise()
+}
+
+fn not_text(rows: &RecordBatch) -> Result<Vec<String>> {
+    let schema = rows.schema();
+    let mut found = Vec::new();
+    for (field, array) in schema.fields().iter().zip(rows.columns()) {
+        let values = Values::of(field, array)?;
+        let (Values::Bytes(bytes) | Values::Headers(_, _, bytes)) = values.innermost() else {
+            continue;
+        };
+        let is_text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
+        if !bytes.iter().flatten().all(is_text) {
+            found.push(field.name().clone());
+        }
+    }
+    Ok(found)
+}
+
+fn lines(rows: &RecordBatch, format: BytesFormat, objects: &[String]) -> Result<Vec<u8>> {
     let schema = rows.schema();
     let columns = schema
         .fields()
         .iter()
         .zip(rows.columns())
-        .map(|(field, array)| Ok((field.name().as_str(), Values::of(field, array)?)))
+        .map(|(field, array)| {
+            let format = if objects.contains(field.name()) {
+                BytesFormat::Object
+            } else {
+                format
+            };
+            Ok((field.name().as_str(), Values::of(field, array)?, format))
+        })
         .collect::<Result<Vec<_>>>()?;
     let mut text = Vec::with_capacity(rows.get_array_memory_size() * 3 / 2);
     for row in 0..rows.num_rows() {
         let mut json = Json::new(&mut text);
         json.begin_object();
-        for (name, values) in &columns {
+        for (name, values, format) in &columns {
             json.key(name);
-            values.write(row, format, &mut json);
+            values.write(row, *format, &mut json);
         }
         json.end_object();
         text.push(b'\n');
@@ -109,6 +141,14 @@ impl<'a> Values<'a> {
         } else {
             values
         })
+    }
+
+    /// The values without the layer of nulls.
+    fn innermost(&self) -> &Self {
+        match self {
+            Self::Nullable(_, values) => values,
+            values => values,
+        }
     }
 
     #[inline]

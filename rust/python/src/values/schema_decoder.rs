@@ -70,13 +70,12 @@ impl SchemaDecoder {
         }
     }
 
-    #[pyo3(signature = (payloads, headers=None, start=0))]
+    #[pyo3(signature = (payloads, headers=None))]
     fn decode<'py>(
         &mut self,
         py: Python<'py>,
         payloads: Bound<'py, PyAny>,
         headers: Option<Bound<'py, PyAny>>,
-        start: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let arrays: Vec<_> =
             Array::import(py, [Some(payloads), headers].into_iter().flatten())?.collect();
@@ -84,7 +83,7 @@ impl SchemaDecoder {
         let headers = arrays.get(1).map(HeadersColumn::new).transpose()?;
         let headers = headers.filter(|headers| !headers.is_empty());
         let rows = arrays.first().map_or(0, |array| array.rows.len());
-        py.detach(|| self.rows(&payloads, headers.as_ref(), start..rows))?
+        py.detach(|| self.rows(&payloads, headers.as_ref(), rows))?
             .to_pyarrow(py)
     }
 }
@@ -94,11 +93,11 @@ impl SchemaDecoder {
         &mut self,
         payloads: &BytesColumn,
         headers: Option<&HeadersColumn>,
-        rows: std::ops::Range<usize>,
+        rows: usize,
     ) -> PyResult<RecordBatch> {
         let mut columns = Columns::default();
         let (mut header, mut text) = (Vec::new(), Vec::new());
-        for row in rows {
+        for row in 0..rows {
             let Some(payload) = payloads.get(row).map_err(exception)? else {
                 columns.null();
                 continue;

@@ -1,0 +1,52 @@
+"""The schemas of a registry, from its topic beside the logs that use them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from brokerless.io import storage
+from brokerless.notes import note
+from brokerless.schemas.schema import SCHEMAS_TOPIC
+from brokerless.schemas.store import SchemaStore
+from brokerless.wording import option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from brokerless.layout.log_dir_files import LogDirFiles
+    from brokerless.log.log import Log
+    from brokerless.schemas.store import Row
+
+
+def schemas_in(logs: Sequence[Log]) -> SchemaStore:
+    """Return the schemas in the partitions of a registry's topic. Notes name records that are damaged."""
+    return SchemaStore(", ".join(log.path for log in logs), *map(_records, logs))
+
+
+def partitions_beside(roots: Iterable[LogDirFiles]) -> list[str]:
+    """Return the directories of the registry's topic in log directories; it has one partition.
+
+    Raises:
+        ValueError: there are none.
+    """
+    paths = {root.path: os.path.join(root.path, f"{SCHEMAS_TOPIC}-0") for root in roots}
+    found = [path for path in paths.values() if storage.is_directory(path)]
+    if not found:
+        raise ValueError(
+            f"{option('decode')}: no topic {SCHEMAS_TOPIC} in {', '.join(paths)}: a registry keeps its schemas there. "
+            f"Name the schemas with {option('schemas')}"
+        )
+    return found
+
+
+def _records(log: Log) -> Iterator[Row]:
+    import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
+
+    # A registry's writes are no transactions.
+    reader = log.read(on_corrupt="skip", columns=["offset", "timestamp", "key", "value"])
+    for rows in reader:
+        columns = [rows["offset"], rows["timestamp"].cast(pa.int64()), rows["key"], rows["value"]]
+        yield from zip(*(column.to_pylist() for column in columns), strict=True)
+    for lost in reader.lost:
+        note(f"{log.name}: the content of these records is not known: {lost}")

@@ -1,0 +1,115 @@
+"""How keys and values are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Literal, Self, get_args
+
+from brokerless.arguments import unknown
+from brokerless.wording import option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from brokerless.schemas.store import SchemaStore
+
+Form = Literal["registry", "utf8", "json", "int32", "int64", "float32", "float64", "uuid", "hex"]
+"""The form of keys or values: framed with the id of a registry's schema, or of one of Kafka's own serializers."""
+OnDecodeError = Literal["null", "raise", "skip"]
+
+REGISTRY = "registry"
+PARTS = ("key", "value")
+_FORMS = get_args(Form)
+_ON_ERROR = get_args(OnDecodeError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How keys and values are decoded. Reads take this, or the same as a dict, or as text: `value=registry,key=utf8`.
+
+    Args:
+        value: the form of values; None: bytes.
+        key: the form of keys; None: bytes.
+        schemas: the schemas for "registry"; None: those in the topic `_schemas` beside the log.
+        subject: the subject of the values, where the topic's name does not lead to it; None: `<topic>-value`. It names
+            the context and the version of a schema that several subjects have.
+        context: the context of the schemas; None: that of the subject, else the default context.
+        on_error: for a key or value that does not decode: "null" keeps its bytes and the error in columns of their own,
+            "raise" ends the read after the rows before it, "skip" leaves the row out. A note counts them.
+
+    Raises:
+        ValueError: an unknown word, or nothing is decoded.
+
+    >>> import brokerless as bl
+    >>> rows = bl.Log(f"{REGISTRY_DIR}/orders-0").read(decode={"key": "registry"}, columns=["offset", "key"], limit=2)
+    >>> rows.read_all().to_pylist()
+    [{'offset': 0, 'key': '1691527395'}, {'offset': 1, 'key': '-1051663948'}]
+    """
+
+    value: Form | None = None
+    key: Form | None = None
+    schemas: SchemaStore | None = None
+    subject: str | None = None
+    context: str | None = None
+    on_error: OnDecodeError = "null"
+
+    def __post_init__(self) -> None:
+        for part in PARTS:
+            form = self.form(part)
+            if form is not None and form not in _FORMS:
+                raise unknown(f"form of {part}s", form, _FORMS)
+        if self.on_error not in _ON_ERROR:
+            raise unknown("on_error", self.on_error, _ON_ERROR)
+        if self.value is None and self.key is None:
+            raise ValueError(f"{option('decode')}: name the form of the value or the key, such as value=registry")
+
+    @classmethod
+    def of(cls, given: Decoding | Mapping[str, object] | str) -> Self:
+        """Return a decoding of what a caller gave.
+
+        Raises:
+            ValueError: a word is unknown, or the text has another form.
+            TypeError: it is something else.
+
+        >>> Decoding.of("value=registry, key=utf8") == Decoding.of({"value": "registry", "key": "utf8"})
+        True
+        """
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, str):
+            given = _parsed(given)
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{option('decode')}: a dict such as {{'value': 'registry'}} is expected, not {given!r}")
+        names = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in names:
+                raise unknown("part to decode", str(name), names)
+        return cls(**given)  # type: ignore[arg-type]
+
+    def form(self, part: str) -> Form | None:
+        """Return the form of a part, "key" or "value"."""
+        return self.key if part == "key" else self.value
+
+    @property
+    def parts(self) -> list[str]:
+        """The parts that are decoded."""
+        return [part for part in PARTS if self.form(part) is not None]
+
+    def with_schemas(self, find: Callable[[], SchemaStore]) -> Self:
+        """Return this with the schemas that `find` returns, if they are needed and not given."""
+        is_needed = REGISTRY in (self.key, self.value) and self.schemas is None
+        return replace(self, schemas=find()) if is_needed else self
+
+
+def _parsed(text: str) -> dict[str, object]:
+    """Parse `value=registry,key=utf8`."""
+    found: dict[str, object] = {}
+    for item in text.split(","):
+        name, equals, form = (part.strip() for part in item.partition("="))
+        if not equals or name not in PARTS:
+            raise ValueError(f"{option('decode')}: {item.strip()!r} is not of the form value=registry or key=utf8")
+        if name in found:
+            raise ValueError(f"{option('decode')}: {name} is named twice")
+        found[name] = form
+    return found

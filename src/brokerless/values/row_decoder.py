@@ -1,0 +1,204 @@
+"""Rows of bytes to rows of values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from brokerless import _native
+from brokerless.arguments import unknown
+from brokerless.errors import RecordDeserializationError
+from brokerless.values.decoding import REGISTRY
+from brokerless.values.resolution import Resolver
+from brokerless.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from brokerless.schemas.store import SchemaStore
+    from brokerless.values.decoding import Decoding
+
+_OF_ALL = {"Bytes": "bytes", "DecodeError": "error"}
+_OF_REGISTRY = {"Framing": "framing", "SchemaId": "schemaId", "Subject": "subject", "Version": "version"}
+_PLACE = ("topic", "partition", "offset")
+
+
+def decoded_columns(decoding: Decoding) -> list[str]:
+    """Return the columns that a decoded read has besides those of each read.
+
+    >>> from brokerless.values.decoding import Decoding
+    >>> decoded_columns(Decoding(key="utf8"))
+    ['keyBytes', 'keyDecodeError']
+    """
+    return [name for part in decoding.parts for name in _names(decoding, part)]
+
+
+def default_columns(decoding: Decoding, columns: Sequence[str]) -> list[str]:
+    """Return the columns of a decoded read that names none: these, and what keeps a row that does not decode.
+
+    >>> from brokerless.values.decoding import Decoding
+    >>> default_columns(Decoding(value="int64"), ["offset", "value"])
+    ['offset', 'value', 'valueBytes', 'decodeError']
+    """
+    return [*columns, *(list(_names(decoding, part))[i] for part in decoding.parts for i in range(len(_OF_ALL)))]
+
+
+def _names(decoding: Decoding, part: str) -> dict[str, str]:
+    """Return the additional columns of a part, and the names that the extension gives them."""
+    more = _OF_REGISTRY if decoding.form(part) == REGISTRY else {}
+    names = {f"{part}{name}": column for name, column in {**_OF_ALL, **more}.items()}
+    # The word is short where it matters most.
+    return {("decodeError" if name == "valueDecodeError" else name): column for name, column in names.items()}
+
+
+@dataclass
+class _Failures:
+    """The keys or values of a topic that did not decode: their number, and the place and error of the first."""
+
+    count: int = 0
+    first: str = ""
+
+
+class RowDecoder:
+    """Decodes the keys and values in the rows of any number of topics.
+
+    Args:
+        decoding: how to decode, with its schemas.
+        columns: the columns of the decoded rows, in this order.
+
+    Attributes:
+        columns: as given.
+        leaves_out: whether rows that do not decode are left out.
+        input_columns: the columns that `decode` needs.
+        schema: the schema of the decoded rows.
+
+    Raises:
+        ValueError: a column is unknown, or the schemas are not known.
+    """
+
+    def __init__(self, decoding: Decoding, columns: Sequence[str]) -> None:
+        is_framed = REGISTRY in (decoding.key, decoding.value)
+        if is_framed and decoding.schemas is None:
+            raise ValueError("decode: name the schemas: bl.Schemas(path)")
+        self._decoding, self.columns = decoding, list(columns)
+        self.leaves_out = decoding.on_error == "skip"
+        self._made = {part: _names(decoding, part) for part in decoding.parts}
+        known = (*_native.ROW_COLUMNS, *decoded_columns(decoding))
+        for column in columns:
+            if column not in known:
+                raise unknown("column", column, known)
+        stored = [column for column in columns if column in _native.ROW_COLUMNS]
+        needed = [*decoding.parts, *_PLACE, *(["headers"] if is_framed else [])]
+        self.input_columns = list(dict.fromkeys([*stored, *needed]))
+        self._decoders: dict[tuple[str | None, str], _native.SchemaDecoder] = {}
+        self._failures: dict[tuple[str | None, str], _Failures] = {}
+        self._left_over: dict[tuple[str | None, str], int] = {}
+        rows, _ = self._decoded(_empty(self.input_columns), None)
+        self.schema = rows.schema
+
+    def decode(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield rows, which are all of one topic, with decoded keys and values.
+
+        Raises:
+            RecordDeserializationError: a key or value does not decode, and `on_error` is "raise". The rows before it
+                were yielded.
+        """
+        topic = rows["topic"][0].as_py() if rows.num_rows else None
+        while rows.num_rows:
+            decoded, errors = self._decoded(rows, topic)
+            count = decoded.num_rows
+            yield from self._kept(rows.slice(0, count), decoded, errors, topic)
+            rows = rows.slice(count)
+
+    def notes(self) -> list[str]:
+        """Return a sentence for each topic with keys or values that did not decode, since the last call."""
+        found = []
+        for (topic, part), failures in self._failures.items():
+            what = f"{topic or 'a log'}: {counted(failures.count, part)}"
+            found.append(f"{what} {'does' if failures.count == 1 else 'do'} not decode, the first at {failures.first}")
+        for (topic, part), decoder in self._decoders.items():
+            if count := decoder.left_over - self._left_over.get((topic, part), 0):
+                what = f"{topic or 'a log'}: {counted(count, part)}"
+                found.append(f"{what} {'has' if count == 1 else 'have'} bytes after the end, which are left out")
+            self._left_over[topic, part] = decoder.left_over
+        self._failures.clear()
+        return found
+
+    def _decoded(self, rows: pa.RecordBatch, topic: str | None) -> tuple[pa.RecordBatch, dict[str, pa.Array[Any]]]:
+        """Decode the first rows: as many as fit into one batch. Return them, and the errors of each part."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
+
+        made: dict[str, pa.RecordBatch] = {}
+        for part in self._decoding.parts:
+            made[part] = found = self._decoded_part(rows, topic, part)
+            rows = rows.slice(0, found.num_rows)
+        of_names = {
+            name: (made[part], column) for part, names in self._made.items() for name, column in names.items()
+        } | {part: (found, "decoded") for part, found in made.items()}
+        fields, arrays = [], []
+        for name in self.columns:
+            source, column = of_names.get(name, (rows, name))
+            fields.append(source.schema.field(column).with_name(name))
+            arrays.append(source[column].slice(0, rows.num_rows))
+        decoded = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        return decoded, {part: found["error"].slice(0, rows.num_rows) for part, found in made.items()}
+
+    def _decoded_part(self, rows: pa.RecordBatch, topic: str | None, part: str) -> pa.RecordBatch:
+        form = self._decoding.form(part)
+        if form != REGISTRY:
+            return _native.decode_plain(rows[part], str(form))
+        if (topic, part) not in self._decoders:
+            self._decoders[topic, part] = self._schema_decoder(topic, part)
+        return self._decoders[topic, part].decode(rows[part], rows["headers"])
+
+    def _schema_decoder(self, topic: str | None, part: str) -> _native.SchemaDecoder:
+        given = self._decoding
+        subject = given.subject if part == "value" else None
+        resolver = Resolver(cast("SchemaStore", given.schemas), topic, part, subject, given.context)
+        return _native.SchemaDecoder(resolver, is_key=part == "key")
+
+    def _kept(
+        self, rows: pa.RecordBatch, decoded: pa.RecordBatch, errors: dict[str, pa.Array[Any]], topic: str | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield decoded rows, as `on_error` says."""
+        failed = {part: _valid(found) for part, found in errors.items() if found.null_count < len(found)}
+        if not failed:
+            yield decoded
+            return
+        if self._decoding.on_error == "raise":
+            part, row = min(((part, places[0]) for part, places in failed.items()), key=lambda pair: pair[1])
+            yield decoded.slice(0, row)
+            raise _error(rows, row, part, errors[part][row].as_py())
+        for part, places in failed.items():
+            failures = self._failures.setdefault((topic, part), _Failures())
+            failures.count += len(places)
+            failures.first = failures.first or f"{_place(rows, places[0])}: {errors[part][places[0]]}"
+        if self.leaves_out:
+            left_out = set().union(*failed.values())
+            decoded = decoded.take([row for row in range(decoded.num_rows) if row not in left_out])
+        yield decoded
+
+
+def _valid(column: pa.Array[Any]) -> list[int]:
+    """Return the rows that are not null."""
+    return [row for row, is_valid in enumerate(column.is_valid().to_pylist()) if is_valid]
+
+
+def _error(rows: pa.RecordBatch, row: int, part: str, why: str) -> RecordDeserializationError:
+    topic, partition, offset = (rows[name][row].as_py() for name in _PLACE)
+    message = f"the {part} of a record does not decode at {_place(rows, row)}: {why}"
+    return RecordDeserializationError(message, topic=topic, partition=partition, offset=offset, part=part)
+
+
+def _empty(columns: list[str]) -> pa.RecordBatch:
+    import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
+
+    return pa.RecordBatch.from_pylist([], schema=_native.row_schema(columns))
+
+
+def _place(rows: pa.RecordBatch, row: int) -> str:
+    """Return the place of a row in words: orders-0, offset 12."""
+    topic, partition, offset = (rows[name][row].as_py() for name in _PLACE)
+    return f"offset {offset}" if topic is None else f"{topic}-{partition}, offset {offset}"
