@@ -218,10 +218,10 @@ class _JsonLines:
         found = binary_columns(rows)
         if self._objects is None:
             self._objects = [*found, *(name for name in rows.schema.names if name in _UNDECODED)]
-            _note(_described(name, rows) for name in found if name not in _UNDECODED)
+            _note(_described(rows, found))
         mixed = {name for name in found if name not in self._objects}
         _note(
-            f'column {name}: some bytes are not UTF-8. These fields are {{"base64": ...}}, the others are text; '
+            f'{name}: some bytes are not UTF-8. These fields are {{"base64": ...}}, the others are text; '
             "--bytes base64 gives all the same form"
             for name in sorted(mixed - self._are_mixed)
         )
@@ -229,18 +229,29 @@ class _JsonLines:
         return json_lines(rows, "utf8", self._objects)
 
 
-def _described(name: str, rows: pa.RecordBatch) -> str:
-    """Return a note on a column with bytes that are no text."""
+def _described(rows: pa.RecordBatch, binary: list[str]) -> Iterator[str]:
+    """Yield notes on the keys and values that are no text."""
+    import pyarrow as pa
+
+    stored = [name for name in PARTS if name in rows.schema.names and pa.types.is_binary(rows.schema.field(name).type)]
+    framed = [name for name in stored if _is_framed(rows, name)]
+    if framed:
+        options = ",".join(f"{name}=registry" for name in framed)
+        names = " and ".join(framed)
+        yield f"{names}: a schema registry's serializer may have written these bytes: add --decode {options}"
+    for name in stored:
+        if name in binary and name not in framed:
+            yield f'{name}: not all bytes are UTF-8, so each field is {{"base64": ...}}; --bytes gives another form'
+
+
+def _is_framed(rows: pa.RecordBatch, part: str) -> bool:
+    """Return whether all keys or values look as if they name a schema. Registries count ids from 1."""
     from brokerless._native import schema_ids
 
     headers = rows["headers"] if "headers" in rows.schema.names else None
-    hint = "--bytes gives another form"
-    if name in PARTS:
-        ids = schema_ids(rows[name], headers, is_key=name == "key")
-        framings = set(ids["framing"].drop_null().to_pylist())
-        if "none" not in framings:
-            hint = f"if a schema registry's serializer wrote them, add --decode {name}=registry"
-    return f'column {name}: the bytes are not all UTF-8, so each field is {{"base64": ...}}: {hint}'
+    ids = schema_ids(rows[part], headers, is_key=part == "key")
+    framings = set(ids["framing"].drop_null().to_pylist())
+    return bool(framings) and "none" not in framings and all(one > 0 for one in ids["schemaId"].drop_null().to_pylist())
 
 
 def _end(lost: list[Defect], output: str | None, written: int) -> None:

@@ -221,7 +221,7 @@ def test_closed_streams_do_not_matter(closed, verb, golden):
 
 
 def test_what_cannot_be_told_is_told_by_the_exit_code(golden):
-    command = [sys.executable, "-m", "brokerless", "read", golden / "logs/kafka-4.1"]
+    command = [sys.executable, "-m", "brokerless", "read", golden / "logs/kafka-4.1", "--bytes", "utf8"]
     with open("/dev/full", "wb") as full:
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
         assert (result.returncode, result.stderr) == (2, b"brokerless: [Errno 28] No space left on device\n")

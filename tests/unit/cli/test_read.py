@@ -270,7 +270,7 @@ def test_a_cut_log_after_a_clean_shutdown_is_damage(copied, run):
 
 
 def test_a_reader_that_goes_away_is_no_error(golden):
-    command = [sys.executable, "-m", "brokerless", "read", str(golden / "logs/kafka-4.1")]
+    command = [sys.executable, "-m", "brokerless", "read", str(golden / "logs/kafka-4.1"), "--bytes", "utf8"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.readline()
     process.stdout.close()
@@ -304,7 +304,7 @@ def test_a_device_is_written_to_not_replaced(golden, run, tmp_path):
 def test_a_full_disk_is_named(form, golden, run, tmp_path):
     full = tmp_path / "full"
     full.symlink_to("/dev/full")
-    result = run("read", golden / "logs/kafka-4.1", "--format", form, "--output", full)
+    result = run("read", golden / "logs/kafka-4.1", "--bytes", "utf8", "--format", form, "--output", full)
     assert (result.code, result.err) == (2, f"brokerless: No space left on device: {full}\n")
 
 

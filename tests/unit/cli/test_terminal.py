@@ -72,10 +72,10 @@ def is_harmless(text):
 
 
 def test_json_on_a_terminal_is_the_same_json_without_a_control_character(data):
-    shown = on_a_terminal("read", data, "--topic", "t")
+    shown = on_a_terminal("read", data, "--topic", "t", "--bytes", "utf8")
     assert is_harmless(shown)
     assert WRITTEN_OUT in shown
-    piped = in_a_pipe("read", data, "--topic", "t").stdout
+    piped = in_a_pipe("read", data, "--topic", "t", "--bytes", "utf8").stdout
     assert "\x9b".encode() in piped
     assert b"\x7f" in piped
     assert [json.loads(line) for line in shown.splitlines()] == [json.loads(line) for line in piped.splitlines()]

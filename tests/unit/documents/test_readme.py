@@ -45,7 +45,7 @@ def test_a_command_prints_what_is_shown(run, monkeypatch, command, shown):
 
 
 @pytest.mark.usefixtures("clone")
-@pytest.mark.parametrize("page", [*PAGES, "docs/guides/notebooks.md"])
+@pytest.mark.parametrize("page", [*PAGES, "docs/guides/notebooks.md", "docs/guides/decoding.md"])
 def test_a_python_session_prints_what_is_shown(page):
     session = "\n".join(re.findall(r"^```pycon\n(.*?)^```", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL))
     example = doctest.DocTestParser().get_doctest(session, {}, page, page, 0)
