@@ -279,7 +279,7 @@ def decode_options(function: _Command) -> _Command:
             "--schemas",
             metavar="PATH",
             type=existing_path,
-            help="Log directory with the registry's topic _schemas, or a file of `brokerless schemas --save`.  "
+            help="Log directory with the registry's topic _schemas, or a file of `brokerless schemas list --save`.  "
             "[default: PATH]",
         ),
         click.option(

@@ -244,13 +244,13 @@ class LogDirs:
         decoding = None if decode is None else self.with_schemas(Decoding.of(decode))
         return Reader(splits, columns, check_crcs=check_crcs, limit=limit, decode=decoding)
 
-    def with_schemas(self, decoding: Decoding) -> Decoding:
+    def with_schemas(self, decode: Decoding) -> Decoding:
         """Return a decoding with its schemas: if it has none, those in the topic `_schemas` of the log directories.
 
         Raises:
             ValueError: it needs schemas, and there is no such topic.
         """
-        return decoding.with_schemas(lambda: self._schemas)
+        return decode.with_schemas(lambda: self._schemas)
 
     @cached_property
     def _schemas(self) -> SchemaStore:

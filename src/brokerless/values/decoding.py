@@ -44,7 +44,7 @@ class Decoding:
     >>> import brokerless as bl
     >>> rows = bl.Log(f"{REGISTRY_DIR}/orders-0").read(decode={"key": "registry"}, columns=["offset", "key"], limit=2)
     >>> rows.read_all().to_pylist()
-    [{'offset': 0, 'key': '1691527395'}, {'offset': 1, 'key': '-1051663948'}]
+    [{'offset': 0, 'key': '112704799678'}, {'offset': 1, 'key': '113291891301'}]
     """
 
     value: Form | None = None
