@@ -8,11 +8,13 @@ mod avro;
 mod json;
 mod limits;
 pub mod plain;
+mod protobuf;
 mod schema;
 mod text;
 
 pub use avro::AvroSchema;
 pub use json::json_document;
 pub use limits::{Error, Result};
+pub use protobuf::ProtobufSchema;
 pub use schema::Schema;
 pub use text::uuid as uuid_text;

@@ -14,6 +14,21 @@ impl Error {
     pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self(reason.into())
     }
+
+    #[cold]
+    pub(crate) fn too_deep() -> Self {
+        Self::new(format!(
+            "values are nested more than {MOST_DEPTH} levels deep"
+        ))
+    }
+
+    #[cold]
+    pub(crate) fn too_long() -> Self {
+        Self::new(format!(
+            "the JSON of the body has more than {} MiB",
+            MOST_JSON >> 20
+        ))
+    }
 }
 
 impl fmt::Display for Error {

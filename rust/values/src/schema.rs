@@ -5,12 +5,15 @@ use brokerless_core::Framed;
 use crate::avro::AvroSchema;
 use crate::json::json_document;
 use crate::limits::{Error, Result};
+use crate::protobuf::ProtobufSchema;
 
 /// A schema that decodes keys or values.
 #[derive(Debug)]
 pub enum Schema {
     /// Avro.
     Avro(AvroSchema),
+    /// Protobuf.
+    Protobuf(ProtobufSchema),
     /// JSON Schema: the body is JSON text. All of its members are kept, known to the schema or not.
     Json,
 }
@@ -25,6 +28,7 @@ impl Schema {
                 let references = references.iter().map(|(_, text)| text.as_str());
                 AvroSchema::parse(text, references).map(Self::Avro)
             }
+            "PROTOBUF" => ProtobufSchema::parse(text, references).map(Self::Protobuf),
             "JSON" => Ok(Self::Json),
             other => Err(Error::new(format!(
                 "schemas of type {other:?} are not supported"
@@ -36,6 +40,7 @@ impl Schema {
     pub fn types(&self) -> usize {
         match self {
             Self::Avro(schema) => schema.types(),
+            Self::Protobuf(schema) => schema.types(),
             Self::Json => 1,
         }
     }
@@ -45,6 +50,7 @@ impl Schema {
     pub fn write_json(&self, framed: &Framed<'_>, out: &mut Vec<u8>) -> Result<usize> {
         match self {
             Self::Avro(schema) => schema.write_json(framed.body, out),
+            Self::Protobuf(schema) => schema.write_json(framed, out),
             Self::Json => json_document(framed.body, out).map(|()| 0),
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 const DAY_SECONDS: i64 = 86_400;
+const NANOS: i64 = 1_000_000_000;
 
 /// Appends an integer of any size, in two's complement and big-endian, as decimal text with `scale` digits after the
 /// point.
@@ -104,6 +105,46 @@ pub(crate) fn timestamp(value: i64, unit: Unit, out: &mut String) {
         second % 60
     );
     unit.fraction(fraction, out);
+}
+
+/// Appends a point in time as Protobuf does, in UTC: `1972-01-01T10:00:20.021Z`. Nanoseconds beyond a second are carried.
+pub(crate) fn instant(seconds: i64, nanos: i32, out: &mut String) {
+    let nanos = i64::from(nanos);
+    let seconds = seconds.saturating_add(nanos.div_euclid(NANOS));
+    date(seconds.div_euclid(DAY_SECONDS), out);
+    let second = seconds.rem_euclid(DAY_SECONDS);
+    let _ = write!(
+        out,
+        "T{:02}:{:02}:{:02}",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    );
+    short_fraction(nanos.rem_euclid(NANOS), out);
+    out.push('Z');
+}
+
+/// Appends a span of time as Protobuf does: `-1.500s`. Nanoseconds beyond a second are carried.
+pub(crate) fn duration(seconds: i64, nanos: i32, out: &mut String) {
+    let total = i128::from(seconds) * i128::from(NANOS) + i128::from(nanos);
+    if total < 0 {
+        out.push('-');
+    }
+    let total = total.unsigned_abs();
+    let second = u128::from(NANOS.unsigned_abs());
+    let _ = write!(out, "{}", total / second);
+    short_fraction((total % second) as i64, out);
+    out.push('s');
+}
+
+/// Appends the fraction of a second with three, six or nine digits, or with none.
+fn short_fraction(nanos: i64, out: &mut String) {
+    let _ = match nanos {
+        0 => Ok(()),
+        _ if nanos % 1_000_000 == 0 => write!(out, ".{:03}", nanos / 1_000_000),
+        _ if nanos % 1_000 == 0 => write!(out, ".{:06}", nanos / 1_000),
+        _ => write!(out, ".{nanos:09}"),
+    };
 }
 
 /// The text of a UUID.

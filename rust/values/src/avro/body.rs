@@ -3,7 +3,7 @@
 use brokerless_core::{BytesFormat, Json, Mark, Reader};
 
 use crate::avro::schema::{AvroSchema, Node, NodeId};
-use crate::limits::{Error, Limits, MOST_DEPTH, MOST_JSON, Result};
+use crate::limits::{Error, Limits, MOST_JSON, Result};
 use crate::text;
 
 /// The most bytes of a decimal: its text takes time that grows with their square.
@@ -174,15 +174,10 @@ impl<'a> Walk<'a> {
     /// Writes a value within another one.
     fn inner(&mut self, node: NodeId, json: &mut Json<'_>) -> Result<()> {
         if self.limits.depth == 0 {
-            return Err(Error::new(format!(
-                "values are nested more than {MOST_DEPTH} levels deep"
-            )));
+            return Err(Error::too_deep());
         }
         if json.since(&self.start).len() > MOST_JSON {
-            return Err(Error::new(format!(
-                "the JSON of the body has more than {} MiB",
-                MOST_JSON >> 20
-            )));
+            return Err(Error::too_long());
         }
         self.limits.depth -= 1;
         let result = self.value(node, json);

@@ -1,0 +1,141 @@
+//! The wire format: tags and values.
+
+use crate::limits::{Error, MOST_DEPTH, Result};
+
+/// The form of a value. With it, a value of an unknown field is skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wire {
+    Varint,
+    Fixed64,
+    Sized,
+    StartGroup,
+    EndGroup,
+    Fixed32,
+}
+
+/// The bytes from a place in a body to the end of a message. Places count from the start of the body.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Input<'a> {
+    /// The body up to the end of the message.
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn new(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
+
+    /// Reads a varint. As in Java, surplus high bits of the tenth byte are dropped.
+    #[inline]
+    pub(super) fn varint(&mut self) -> Result<u64> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let mut value = 0;
+        for (index, &byte) in rest.iter().take(10).enumerate() {
+            value |= u64::from(byte & 0x7f) << (7 * index);
+            if byte < 0x80 {
+                self.at += index + 1;
+                return Ok(value);
+            }
+        }
+        Err(Error::new(
+            "the body ends within a number, or the number has more than ten bytes",
+        ))
+    }
+
+    /// Reads `N` bytes.
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let bytes = self.take(N)?;
+        Ok(bytes.first_chunk().copied().unwrap_or([0; N]))
+    }
+
+    /// Reads a length, and returns that many bytes.
+    pub(super) fn sized(&mut self) -> Result<&'a [u8]> {
+        let length = self.varint()?;
+        self.take(usize::try_from(length).unwrap_or(usize::MAX))
+    }
+
+    /// Reads a length, and returns that many bytes as an input of their own.
+    pub(super) fn part(&mut self) -> Result<Self> {
+        let length = self.sized()?.len();
+        let bytes = self.bytes.get(..self.at).unwrap_or_default();
+        Ok(Self::new(bytes, self.at - length))
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8]> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let taken = rest.get(..length).ok_or_else(|| {
+            let left = rest.len();
+            Error::new(format!("a value has {length} bytes, but {left} are left"))
+        })?;
+        self.at += length;
+        Ok(taken)
+    }
+
+    /// Reads the number of a field and the form of its value.
+    #[inline]
+    pub(super) fn tag(&mut self) -> Result<(u32, Wire)> {
+        let tag = u32::try_from(self.varint()?)
+            .map_err(|_| Error::new("the number of a field has more than 29 bits"))?;
+        let wire = match tag & 7 {
+            0 => Wire::Varint,
+            1 => Wire::Fixed64,
+            2 => Wire::Sized,
+            3 => Wire::StartGroup,
+            4 => Wire::EndGroup,
+            5 => Wire::Fixed32,
+            other => return Err(Error::new(format!("a value has the unknown form {other}"))),
+        };
+        match tag >> 3 {
+            0 => Err(Error::new("the number of a field is 0")),
+            number => Ok((number, wire)),
+        }
+    }
+
+    /// Skips the value of a field. A value that ends too early is an error, even of an unknown field.
+    #[inline]
+    pub(super) fn skip(&mut self, number: u32, wire: Wire) -> Result<()> {
+        match wire {
+            Wire::Varint => self.varint().map(|_| ()),
+            Wire::Fixed64 => self.take(8).map(|_| ()),
+            Wire::Sized => self.sized().map(|_| ()),
+            Wire::Fixed32 => self.take(4).map(|_| ()),
+            Wire::StartGroup => self.skip_group(number),
+            Wire::EndGroup => Err(Error::new("a group ends that has not begun")),
+        }
+    }
+
+    /// Skips the rest of a group, with the groups in it.
+    fn skip_group(&mut self, number: u32) -> Result<()> {
+        let mut open = vec![number];
+        while let Some(&last) = open.last() {
+            if self.is_empty() {
+                return Err(Error::new("the body ends within a group"));
+            }
+            match self.tag()? {
+                (number, Wire::EndGroup) if number == last => {
+                    open.pop();
+                }
+                (_, Wire::EndGroup) => {
+                    return Err(Error::new("a group ends with the number of another one"));
+                }
+                (number, Wire::StartGroup) => {
+                    if open.len() >= MOST_DEPTH as usize {
+                        return Err(Error::too_deep());
+                    }
+                    open.push(number);
+                }
+                (number, wire) => self.skip(number, wire)?,
+            }
+        }
+        Ok(())
+    }
+}
