@@ -268,13 +268,16 @@ CODES: dict[str, Code] = {
     ),
     "records-missing": Code(
         "error",
-        "the log ends before the offset at which it was closed",
+        "the log ends before the offset at which it was closed, or up to which it was flushed",
         "It starts, serves the log without the missing records, and gives their offsets to new records.",
         "A consumer does not get the missing records. A read raises an error at the end of the log.",
-        f"put the removed or truncated files back before a broker starts. {_REPLICA}",
+        "put the removed or truncated files back before a broker starts. If the directory was copied while its broker "
+        f"ran, copy it again. After a crash, check whether the disk or the file system loses writes. {_REPLICA}. "
+        "`brokerless repair --dry-run` names the groups that committed offsets beyond the end",
         subject="records",
         loses_records=True,
         is_cured=True,
+        level="quick",
     ),
     "offset-gap": Code(
         "warning",
@@ -497,11 +500,11 @@ CODES: dict[str, Code] = {
     ),
     "checkpoint-ahead": Code(
         "warning",
-        "a checkpoint has an offset beyond the end of its log",
+        "a high watermark, a producer snapshot or a leader epoch has an offset beyond the end of its log",
         "It sets the offset to the end of the log.",
         "None.",
-        "none is needed after a crash. If there was no crash, the end of the log may be missing: look for it in "
-        "another replica",
+        "none is needed after a crash, which may take records that were not flushed. If there was no crash, the end of "
+        "the log may be missing: look for it in another replica",
         is_cured=True,
         level="quick",
     ),

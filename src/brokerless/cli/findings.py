@@ -121,6 +121,7 @@ def finding_line(finding: Finding) -> str:
 def _lost(finding: Finding) -> str:
     from brokerless.log.defect import lost_in_words
 
-    if not finding.kind.loses_records or finding.start_offset is None:
+    is_said = finding.message.endswith(" are lost")
+    if not finding.kind.loses_records or finding.start_offset is None or is_said:
         return ""
     return f"; {lost_in_words(finding.start_offset, finding.end_offset)}"

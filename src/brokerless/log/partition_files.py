@@ -349,7 +349,7 @@ class PartitionFiles:
     @property
     def _claimed_end(self) -> ExpectedEnd | None:
         """`expected_end`, even if a broker has changed some of the files meanwhile."""
-        return self.evidence.above(self.log_end_offset, name=self.name, is_certain=self.root.is_clean)
+        return self.evidence.above(self.log_end_offset, name=self.name, is_clean=self.root.is_clean)
 
     def _read_again(self) -> PartitionFiles:
         return PartitionFiles(self._directory, root=type(self.root)(self.root.path))
