@@ -440,6 +440,9 @@ class PartitionFiles:
         found = []
         expected = self.expected_end if segment.is_last else None
         certain = expected if expected is not None and expected.is_certain else None
+        if certain is not None and not certain.is_clean and self.extent.damage is not None:
+            # After a crash, the damage at the end explains it.
+            certain = None
         is_deleted = segment.limit_offset <= self.log_start_offset
         if segment.lost is not None and not self.root.is_locked and not is_deleted:
             path = Segment(self._directory, segment.lost).path
