@@ -86,6 +86,20 @@ def test_a_cure_that_is_no_verb_is_printed_with_its_values(run):
     assert [line.endswith(cure) for line in result.err.splitlines() if line.startswith("cure of ")] == [True]
 
 
+def test_what_no_verb_mends_leads_to_the_report(run):
+    """The check finds one story of three: the report has those of the groups too."""
+    result = run("check", INCIDENT)
+    assert f"next: brokerless report {INCIDENT} --output report.html" in result.err.splitlines()
+    assert "next: " not in run("check", INCIDENT / "payments-1").err
+
+
+def test_a_hanging_transaction_is_listed_with_its_cure(run):
+    result = run("transactions", INCIDENT, "--hanging")
+    cure = "abort --topic payments --partition 1 --start-offset 7`"
+    assert [line.endswith(cure) for line in result.err.splitlines() if line.startswith("cure of ")] == [True]
+    assert "cure of" not in run("transactions", INCIDENT, "--hanging", "--json").err
+
+
 def test_a_repair_leads_to_no_check_that_would_repeat_it(run, tmp_path):
     shutil.copytree(INCIDENT, tmp_path / "data")
     (tmp_path / "data/meta.properties").unlink()
