@@ -119,3 +119,22 @@ def test_a_name_in_a_cure_is_one_word_of_the_command(topic):
 
 def test_a_cure_without_values_keeps_its_placeholders():
     assert Finding(code="transaction-hanging", path="x", message="").cure == CODES["transaction-hanging"].cure
+
+
+def test_a_dry_run_of_a_rescue_leads_to_the_rescue(run, tmp_path, monkeypatch):
+    """Paths are as they were given, and what is left is printed with its cure."""
+    shutil.copytree(INCIDENT, tmp_path / "disk")
+    shutil.rmtree(tmp_path / "disk/__cluster_metadata-0")
+    shutil.rmtree(tmp_path / "disk/orders-2")
+    damage.flip_bit(tmp_path / "disk/payments-0" / f"{0:020d}.log", 500)
+    monkeypatch.chdir(tmp_path)
+    planned = run("rescue", "disk", "--dry-run")
+    assert "next: brokerless rescue disk --output disk.rescued" in planned.err.splitlines()
+    done = run("rescue", "disk", "--output", "new")
+    for result in (planned, done):
+        assert "cure of transaction-hanging: " in result.err
+        assert str(tmp_path) not in result.out + result.err
+        # No metadata name the partition. The groups do.
+        named = "doubt: orders-2: no disk has this partition, and no metadata name it, but 3 groups committed offsets"
+        assert f"{named} in it: billing, search, shipping." in result.out
+    assert "in new.lost" in done.err
