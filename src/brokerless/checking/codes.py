@@ -188,7 +188,9 @@ CODES: dict[str, Code] = {
         "a batch has a form that brokerless does not read",
         "It reads the batch, if its Kafka release supports this form.",
         "A consumer gets the batch. A read by brokerless raises an error there.",
-        "use a newer brokerless, or read the batch with Kafka",
+        "the finding names the cause. `brokerless convert --compression none` makes a batch readable that decompresses "
+        "to too many bytes; a newer brokerless may know a codec that this one does not know. Or read the batch with "
+        "Kafka",
         loses_records=True,
         level="deep",
     ),

@@ -134,4 +134,6 @@ def _lost(finding: Finding) -> str:
     is_said = finding.message.endswith(" are lost")
     if not finding.kind.loses_records or finding.start_offset is None or is_said:
         return ""
-    return f"; {lost_in_words(finding.start_offset, finding.end_offset)}"
+    said = lost_in_words(finding.start_offset, finding.end_offset)
+    # The batch is sound: only brokerless does not read it.
+    return f"; {said.replace('lost:', 'not read:') if finding.code == 'batch-unsupported' else said}"
