@@ -138,3 +138,17 @@ def test_a_dry_run_of_a_rescue_leads_to_the_rescue(run, tmp_path, monkeypatch):
         named = "doubt: orders-2: no disk has this partition, and no metadata name it, but 3 groups committed offsets"
         assert f"{named} in it: billing, search, shipping." in result.out
     assert "in new.lost" in done.err
+
+
+def test_a_read_of_a_log_that_has_lost_its_snapshot_says_what_it_returns(run, tmp_path):
+    """A broker serves the rows of the open transaction, too, and neither knows it."""
+    shutil.copytree(INCIDENT, tmp_path / "data")
+    asked = ("read", tmp_path / "data", "--topic", "payments", "--partition", 1, "--isolation-level", "read_committed")
+    before = run(*asked)
+    assert "no producer snapshot" not in before.err
+    for path in (tmp_path / "data/payments-1").glob("*.snapshot"):
+        path.unlink()
+    after = run(*asked)
+    assert len(after.out.splitlines()) > len(before.out.splitlines())
+    assert "payments-1 has no producer snapshot" in after.err
+    assert "open from offset 7 on as committed, and so does this read" in after.err
