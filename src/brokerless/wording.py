@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     Face = Callable[[str, str | None], str]
     """Words an option, given by its name in Python, and perhaps its value."""
@@ -89,6 +89,15 @@ def counted(number: int, noun: str) -> str:
     ('1 record', '1,200 records')
     """
     return f"{number:,} {noun}{'s'[: number != 1]}"
+
+
+def conjoined(words: Sequence[str]) -> str:
+    """Join words as in a sentence.
+
+    >>> conjoined(["a"]), conjoined(["a", "b"]), conjoined(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return " and ".join([", ".join(words[:-1]), *words[-1:]][len(words) < 2 :])
 
 
 def duration(milliseconds: int) -> str:

@@ -168,6 +168,7 @@ class PlainOperation:
     """The base of most operations: no setting decides which records are removed, and the log is not rolled first."""
 
     decided_by: ClassVar[tuple[str, ...]] = ()
+    consent: ClassVar[Mapping[str, str]] = {}
 
     def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
         """Return False."""
@@ -184,6 +185,10 @@ class RewriteOperation(Protocol[PlanT, ReportT]):
     @property
     def decided_by(self) -> tuple[str, ...]:
         """The topic settings that decide which records are removed. If one is unknown, the operation is refused."""
+
+    @property
+    def consent(self) -> Mapping[str, str]:
+        """The settings, with their values, that must be known or given before anything is changed."""
 
     def needs_roll(self, state: LogState) -> bool:
         """Return whether the log must be rolled before `plan`. In a dry run, `plan` assumes that it was rolled."""
@@ -233,6 +238,30 @@ class Divisible(RewriteOperation[PlanT, ReportT], Protocol[PlanT, ReportT]):
         """Return the work as steps, whose calls handle about `share` bytes each; None if one call is enough."""
 
 
+class UnknownSettingsError(ValueError):
+    """An operation depends on settings that are not known, and takes them as options.
+
+    Args:
+        message: the refusal, without the options.
+        settings: a value for each option that is not given, by name.
+    """
+
+    def __init__(self, message: str, settings: Mapping[str, object]) -> None:
+        super().__init__(message)
+        self.settings = settings
+
+    def __str__(self) -> str:
+        words = [
+            option(name, value) if isinstance(value, str) else f"{option(name)}={value}"
+            for name, value in self.settings.items()
+        ]
+        return f"{self.args[0]} {', '.join(words)}"
+
+    def __reduce__(self) -> tuple[type[UnknownSettingsError], tuple[str, Mapping[str, object]]]:
+        """Another process may raise it."""
+        return type(self), (self.args[0], self.settings)
+
+
 def check_known(operation: RewriteOperation[Any, Any], config: TopicConfig, directory: str) -> None:
     """Refuse an operation if a setting that decides which records are removed is unknown.
 
@@ -241,10 +270,12 @@ def check_known(operation: RewriteOperation[Any, Any], config: TopicConfig, dire
     """
     unknown = [name for name in operation.decided_by if config.are_guessed and config.source_of(name) != OPTION]
     if unknown:
-        raise ValueError(
+        named = {**{name: getattr(config, name) for name in operation.decided_by}, **operation.consent}
+        raise UnknownSettingsError(
             f"cannot decide which records of {directory} to remove. {' and '.join(map(option, unknown))} of its topic "
             f"{'are' if len(unknown) > 1 else 'is'} not known, because no metadata log (__cluster_metadata-0) with "
             f"this topic was found. Name the directory that has such a log ({option('metadata')}), or the broker's "
-            f"server.properties ({option('broker_config')}), or give each setting that the operation takes as an "
-            "option"
+            f"server.properties ({option('broker_config')}), or give the settings as options. Kafka's defaults, "
+            "if they are right for this topic, are:",
+            {name: value for name, value in named.items() if hasattr(getattr(operation, "compact", operation), name)},
         )

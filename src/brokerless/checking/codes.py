@@ -70,10 +70,8 @@ _RECOVERS = (
     "replica (--from); `brokerless recover` truncates the log at the damage, as a broker does"
 )
 _SKIP = '`brokerless read --on-corrupt skip`, or `on_corrupt="skip"`, reads everything around the damage'
-_CUT_HERE = (
-    "After an unclean shutdown, it truncates the log here, and loses all records from here on. After a clean "
-    "shutdown, it starts, and a fetch of this batch fails."
-)
+_CUT = "After an unclean shutdown, it truncates the log here, and loses all records from here on. "
+_CUT_HERE = f"{_CUT}After a clean shutdown, it starts, and a fetch of this batch fails."
 _ENDS_HERE = "A consumer stops at this offset with an error. A read returns the rows before it, and raises an error."
 _WRITTEN_SO = "a producer or a tool wrote the batch in this form: find the producer by its id"
 _REPAIR_HEADER = "no checksum covers the magic: if the rest of the batch is right, `brokerless repair` writes it again"
@@ -84,8 +82,11 @@ CODES: dict[str, Code] = {
     "batch-crc": Code(
         "error",
         "a batch has a wrong checksum",
-        _CUT_HERE,
-        _ENDS_HERE,
+        f"{_CUT}After a clean shutdown, it starts, and serves the batch as it is, because it verifies no checksum of "
+        "what it serves.",
+        "Kafka's own consumer verifies checksums (check.crcs=true), and stops at this offset with an error. A consumer "
+        "with librdkafka, such as kcat, verifies none by default (check.crcs=false), and may take wrong bytes without "
+        "an error. A read returns the rows before it, and raises an error.",
         f"{_REPLICA}. {_SKIP}. {_RECOVERS}",
         subject="batch",
         loses_records=True,
@@ -187,7 +188,9 @@ CODES: dict[str, Code] = {
         "a batch has a form that brokerless does not read",
         "It reads the batch, if its Kafka release supports this form.",
         "A consumer gets the batch. A read by brokerless raises an error there.",
-        "use a newer brokerless, or read the batch with Kafka",
+        "the finding names the cause. `brokerless convert --compression none` makes a batch readable that decompresses "
+        "to too many bytes; a newer brokerless may know a codec that this one does not know. Or read the batch with "
+        "Kafka",
         loses_records=True,
         level="deep",
     ),
@@ -268,13 +271,17 @@ CODES: dict[str, Code] = {
     ),
     "records-missing": Code(
         "error",
-        "the log ends before the offset at which it was closed",
+        "the log ends before the offset at which it was closed, or up to which it was flushed",
         "It starts, serves the log without the missing records, and gives their offsets to new records.",
         "A consumer does not get the missing records. A read raises an error at the end of the log.",
-        f"put the removed or truncated files back before a broker starts. {_REPLICA}",
+        "put the removed or truncated files back before a broker starts. If the directory was copied while its broker "
+        f"ran, copy it again. After a crash, check whether the disk or the file system loses writes. {_REPLICA}. "
+        "`brokerless repair` takes the records from another replica (--from), and names the groups that committed "
+        "offsets beyond the end",
         subject="records",
         loses_records=True,
         is_cured=True,
+        level="quick",
     ),
     "offset-gap": Code(
         "warning",
@@ -497,11 +504,11 @@ CODES: dict[str, Code] = {
     ),
     "checkpoint-ahead": Code(
         "warning",
-        "a checkpoint has an offset beyond the end of its log",
+        "a high watermark, a producer snapshot or a leader epoch has an offset beyond the end of its log",
         "It sets the offset to the end of the log.",
         "None.",
-        "none is needed after a crash. If there was no crash, the end of the log may be missing: look for it in "
-        "another replica",
+        "none is needed after a crash, which may take records that were not flushed. If there was no crash, the end of "
+        "the log may be missing: look for it in another replica",
         is_cured=True,
         level="quick",
     ),

@@ -357,6 +357,10 @@ class LogCheck:
                     walk_whole_batches(segment, walk, file, 0, extent.end_position)
                 if extent.damage is not None:
                     raise extent.damage
+                if segment.is_last:
+                    missing = self._log.files.claimed_lost_after(segment)
+                    for one in (one for one in missing if one.code == "records-missing"):
+                        yield Finding.of(one, self._log.topic, self._log.partition)
                 if self._log.root.is_clean and extent.end_position < size:
                     message = zeros_in_words(extent.end_position, size)
                     yield self._finding("tail-zeros", segment.path, message, position=extent.end_position)

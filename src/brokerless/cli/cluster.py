@@ -61,9 +61,10 @@ class _Views(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.commands and os.path.exists(args[0]):
-            first, *others = self.commands
-            command = terminal.as_typed("brokerless", "cluster", first, args[0])
-            ctx.fail(f"name a view before the path: `{command}`, or {', '.join(others)}")
+            for name, command in self.commands.items():
+                terminal.say(f"{name:<12}{command.get_short_help_str(limit=100)}")
+            terminal.say(f"next: {terminal.as_typed('brokerless', 'cluster', 'topics', *args)}", err=True)
+            ctx.exit()
         return super().resolve_command(ctx, args)
 
 

@@ -19,7 +19,7 @@ from brokerless.cli.compact import compact
 from brokerless.cli.convert import convert
 from brokerless.cli.dump import dump
 from brokerless.cli.erase import erase
-from brokerless.cli.exit_codes import DAMAGE, FAILURE, MEANINGS, Ended, of_interrupt
+from brokerless.cli.exit_codes import DAMAGE, FAILURE, MEANINGS, UNREAD, Ended, of_interrupt
 from brokerless.cli.finding import finding
 from brokerless.cli.groups import groups
 from brokerless.cli.ls import ls
@@ -194,8 +194,9 @@ def _run_to_its_end(arguments: Sequence[str] | None) -> int:
         with _ending(), notes_to(_show_notes()):
             return _run(arguments)
     except BrokenPipeError as error:
-        # The reader of stdout (`| head`) has all it wanted. A broken pipe that --output names is an error.
-        return 0 if error.filename is None else _told(error)
+        # The reader of stdout (`| head`) has all it wanted: end as after SIGPIPE, because 0 means that nothing was
+        # found. A broken pipe that --output names is an error.
+        return UNREAD if error.filename is None else _told(error)
     except Exception as error:  # noqa: BLE001 - a traceback does not help a user
         return _told(error)
     finally:

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless.cli import terminal
+from brokerless.cli.next_command import say_next
 from brokerless.cli.options import bytes_option, long_from, parse_bytes, release, size
 from brokerless.cli.rewriting import REWRITE_EXITS, rewriting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from brokerless.cli.rewriting import RewriteTarget
+    from brokerless.rewriting.compact.report import CompactionReport
 
 
 @click.command(short_help="Keep the last record of each key, as the log cleaner does.", epilog=REWRITE_EXITS)
@@ -91,8 +96,22 @@ def compact(
 
     compaction = Compaction(**options)
     if explain is None:
-        target.run(compaction)
+        _say_undone(target.run(compaction), target)
         return
     if target.output or target.in_place:
         raise click.UsageError("--explain changes nothing: leave out --output and --in-place")
     replace(target, dry_run=True).run(Explain(parse_bytes(os.fsencode(explain), bytes_as, "--explain"), compaction))
+
+
+def _say_undone(reports: Sequence[CompactionReport], target: RewriteTarget) -> None:
+    """If nothing was compacted, print that, and what would change it."""
+    undone = [report for report in reports if report.skip_reason is not None]
+    if not undone or len(undone) < len(reports):
+        return
+    terminal.say(f"nothing {'would be' if target.dry_run else 'was'} compacted", err=True)
+    if any(
+        report.skip_reason == "nothing_cleanable" and report.active_bytes and not report.is_rolled for report in undone
+    ):
+        # The copy that was just written has the name of the next one.
+        place = ["--output", f"{target.output}.rolled"] if target.output else []
+        say_next("compact", target.paths, "--roll", *place, without=["output"] if place else [])

@@ -16,6 +16,9 @@ MEANINGS = {
 }
 OF_SIGNALS = "130, 143, 129"
 MEANING_OF_SIGNALS = "stopped by SIGINT (Ctrl-C), SIGTERM or SIGHUP, after the usual cleanup"
+# 128 and the number of SIGPIPE, which Windows does not have.
+UNREAD = 141
+MEANING_OF_UNREAD = "the reader of the output (`head`) has ended, so what was found is not known"
 _LINE = "Exit codes: "
 
 

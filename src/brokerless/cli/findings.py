@@ -66,6 +66,9 @@ class Printer:
             terminal.say(self._summary(), err=True)
             if paths and self._cures:
                 say_next(next(verb for verb in _HEALING if verb in self._cures), paths, "--dry-run")
+            elif self._by_hand and all(map(_is_root, paths)):
+                # No verb of ours mends it. The report shows what else there is: who reads, and how far.
+                say_next("report", paths, "--output", "report.html")
             say_cures(self._by_hand)
         exit_for(self._counts)
 
@@ -74,6 +77,13 @@ class Printer:
             return "no findings"
         more = "" if self._shows_notes or not self._counts["note"] else "; --all shows the notes"
         return f"{in_words(self._counts)}{more}. `brokerless finding CODE` explains a finding"
+
+
+def _is_root(path: str) -> bool:
+    from brokerless.io import storage
+    from brokerless.layout.log_dir_files import LogDirFiles
+
+    return LogDirFiles.is_root(storage.list_directory(path))
 
 
 def by_hand(findings: Iterable[Finding]) -> dict[str, str]:
@@ -121,6 +131,9 @@ def finding_line(finding: Finding) -> str:
 def _lost(finding: Finding) -> str:
     from brokerless.log.defect import lost_in_words
 
-    if not finding.kind.loses_records or finding.start_offset is None:
+    is_said = finding.message.endswith(" are lost")
+    if not finding.kind.loses_records or finding.start_offset is None or is_said:
         return ""
-    return f"; {lost_in_words(finding.start_offset, finding.end_offset)}"
+    said = lost_in_words(finding.start_offset, finding.end_offset)
+    # The batch is sound: only brokerless does not read it.
+    return f"; {said.replace('lost:', 'not read:') if finding.code == 'batch-unsupported' else said}"

@@ -230,11 +230,16 @@ def _name_unserved(cluster: Cluster, logs: list[Log]) -> None:
 
 def _name_faults(clusters: list[Cluster]) -> None:
     """Report faults that keep a broker from starting on log directories, or from serving anything."""
+    from brokerless.io import storage
+    from brokerless.layout.log_dir_files import LogDirFiles
     from brokerless.log_dir.start_faults import missing_ids, start_faults
 
     for cluster in clusters:
         beside = [other.path for other in clusters if other is not cluster]
-        for fault in (*start_faults(cluster.path, beside), *missing_ids(cluster.path, beside)):
+        # No broker starts on partitions' directories alone: they need no ids.
+        is_root = LogDirFiles.is_root(storage.list_directory(cluster.path))
+        lacking = missing_ids(cluster.path, beside) if is_root else ()
+        for fault in (*start_faults(cluster.path, beside), *lacking):
             terminal.say(f"note: {fault}", err=True)
     missing = [cluster.missing_metadata() for cluster in clusters]
     # One disk of a broker with the metadata is enough.

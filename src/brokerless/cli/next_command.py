@@ -20,7 +20,12 @@ def remember(context: click.Context, words: Sequence[str]) -> None:
 
 
 def say_next(verb: str, paths: Iterable[str], *words: str, without: Iterable[str] = ()) -> None:
-    """Print on stderr the command to run next: `verb` on these paths, with each given option that it has too.
+    """Print on stderr the command to run next; for the arguments see `next_command`."""
+    terminal.say(f"next: {next_command(verb, paths, *words, without=without)}", err=True)
+
+
+def next_command(verb: str, paths: Iterable[str], *words: str, without: Iterable[str] = ()) -> str:
+    """Return a command: `verb` on these paths, with each given option that it has too.
 
     Args:
         verb: the next verb.
@@ -35,7 +40,7 @@ def say_next(verb: str, paths: Iterable[str], *words: str, without: Iterable[str
     repeated = [word for option, given in _given(context) if _identity(option) in known for word in given]
     # A name that begins with a dash would be an option.
     places = [f"./{path}" if path.startswith("-") else path for path in paths]
-    terminal.say(f"next: {terminal.as_typed('brokerless', verb, *places, *repeated, *words)}", err=True)
+    return terminal.as_typed("brokerless", verb, *places, *repeated, *words)
 
 
 def _identity(option: click.Parameter) -> tuple[str | None, tuple[str, ...]]:

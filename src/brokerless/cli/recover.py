@@ -59,10 +59,11 @@ def recover(
     damage itself may hold further records: the line says how many at most, if the end of the log is known for certain.
     Each log that needs changes has a line with their number, and each cut at damage has a line. --all prints each
     change. Bytes that are cut off at damage stay in the log's directory, in files named set-aside-*, which brokers
-    ignore.
+    ignore. If a log loses its end, a line that begins with "doubt" names the groups that committed offsets beyond it.
 
     A broker recovers nothing in a directory that was shut down cleanly, so a cut in such a directory needs --force. If
     other files show for certain that a log lacks records, recovery needs --force too, because it erases that evidence.
+    After a crash, a log that ends below its recovery point lacks records for certain.
 
     If a broker would not start, the message names the reason and the cure. Name all log.dirs of a broker, because only
     one of them has the cluster's metadata.
@@ -85,7 +86,9 @@ def recover(
     found = Forecast.of_all(forecasts.values())
     clean = {path for path in paths if LogDirFiles(path).is_clean}
     refuses = any(forecasts[path].cuts for path in clean) and not force
-    _print_forecast(found, form, needs_force=refuses or (bool(found.missing) and not force))
+    _print_forecast(
+        found, _groups_ahead(found, paths), form, needs_force=refuses or (bool(found.missing) and not force)
+    )
     with Progress(prints=True) as progress:
         for path in paths:
             changes = 0
@@ -132,13 +135,26 @@ def _forecasts(settings: dict[str, dict[str, Any]], topics: tuple[str, ...], *, 
         raise
 
 
-def _print_forecast(found: Forecast, form: str, *, needs_force: bool) -> None:
+def _groups_ahead(found: Forecast, paths: Sequence[str]) -> list[Remark]:
+    """Return the doubts about groups that committed offsets beyond the new end of a log."""
+    from brokerless.healing.groups_ahead import groups_ahead
+    from brokerless.notes import collected
+
+    with collected():
+        return [doubt for path in paths if found.shortened for doubt in groups_ahead(path, found.shortened)]
+
+
+def _print_forecast(found: Forecast, doubts: Sequence[Remark], form: str, *, needs_force: bool) -> None:
     if form == "json":
-        click.echo(json.dumps({**found.to_dict(), "needs_force": needs_force}, separators=(",", ":")))
+        of_doubts = [doubt.to_dict() for doubt in doubts]
+        row = {**found.to_dict(), "doubts": of_doubts, "needs_force": needs_force}
+        click.echo(json.dumps(row, separators=(",", ":")))
         return
     terminal.say(found.summary())
     for line in (*found.faults, *found.dropping, *found.missing, *found.ends_early, *found.notes):
         terminal.say(str(line))
+    for doubt in doubts:
+        terminal.say(f"doubt: {doubt}")
 
 
 def _end(

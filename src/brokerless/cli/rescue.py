@@ -8,10 +8,14 @@ import click
 
 from brokerless.arguments import listed_few
 from brokerless.cli import terminal
+from brokerless.cli.findings import by_hand, say_cures
 from brokerless.cli.healing_report import HEALING_EXITS, print_left, print_lost, print_repaired, print_reports
+from brokerless.cli.next_command import say_next
 from brokerless.cli.options import BytesProgress, as_json, chosen_topics, existing_path, int_from, known_release, moment
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from brokerless.healing.report import MissingPartition, RescueReport
 
 
@@ -131,7 +135,13 @@ def rescue(
             dry_run=dry_run,
             progress=progress.add,
         )
-    print_reports([found], form, _show)
+    print_reports([found], form, _show, following=lambda: _say_following(found, disks))
+
+
+def _say_following(found: RescueReport, disks: Sequence[str]) -> None:
+    say_cures(by_hand(one for one in found.left if one.severity != "note"))
+    if found.dry_run:
+        say_next("rescue", disks, "--output", f"{disks[0].rstrip('/')}.rescued", without=["dry_run"])
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ import click
 
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, exit_line
+from brokerless.cli.next_command import next_command
 from brokerless.cli.options import (
     LocalPath,
     Progress,
@@ -23,10 +24,10 @@ from brokerless.cli.options import (
     int_from,
     new_directory,
 )
-from brokerless.wording import counted
+from brokerless.wording import counted, option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from brokerless.append.operation import PlanT, ReportT, RewriteOperation
     from brokerless.io.runner import Runner
@@ -93,7 +94,7 @@ class RewriteTarget:
 
         results = []
         read: dict[str, int] = {}
-        with Progress(prints=True) as show, way_around_damage():
+        with Progress(prints=True) as show, way_around_damage(), _ways_on(self.paths):
 
             def progress(name: str, count: int) -> None:
                 read[name] = read.get(name, 0) + count
@@ -124,6 +125,20 @@ class RewriteTarget:
                         err=True,
                     )
         return results, read
+
+
+@contextmanager
+def _ways_on(paths: Iterable[str]) -> Iterator[None]:
+    """Add to a refusal the command that is not refused."""
+    from brokerless.append.operation import UnknownSettingsError
+
+    try:
+        yield
+    except UnknownSettingsError as error:
+        verb = click.get_current_context().info_name or ""
+        words = [word for name, value in error.settings.items() for word in option(name, str(value)).split()]
+        error.add_note(f"with these options: {next_command(verb, paths, *words)}")
+        raise
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from brokerless.cli import terminal
+from brokerless.cli.next_command import say_next
 from brokerless.cli.options import LocalPath, as_json, chosen_topics, existing_path
 from brokerless.cli.state import STATE_EXITS, TableForm, at_time, form_of, of_state, telling
 from brokerless.io.remote import is_remote
@@ -122,6 +123,8 @@ def list_(
             table = found.table().sort_by([(name, "ascending") for name in ("context", "subject", "version")])
             shown = TableForm(table.schema, printed, output, _HEADINGS, _version, ("VERSION", "ID"))
         shown.print_batches(table.to_batches())
+        if not usage and printed == "text" and found.versions and all(map(os.path.isdir, paths)):
+            say_next("schemas", paths, "--usage")
 
 
 @schemas.command(short_help="Print one schema.", epilog=STATE_EXITS)

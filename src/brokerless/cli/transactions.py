@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from brokerless.cli import terminal
 from brokerless.cli.options import chosen_topics
 from brokerless.cli.state import COORDINATOR_EXITS, TableForm, at_time, form_of, of_state, state_memory, telling
 from brokerless.wording import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _HEADINGS = ("TRANSACTIONAL ID", "PRODUCER", "EPOCH", "STATE", "STARTED", "UPDATED", "PARTITIONS", "OPEN", "NOTE")
 _ROWS = 1 << 10
+_MOST_CURES = 4
 _UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
@@ -79,7 +81,26 @@ def transactions(
             batches = iter(table.to_batches(max_chunksize=_ROWS))
         shown = batches if chosen is None else (_chosen(batch, chosen) for batch in batches)
         numbers = ("PRODUCER", "EPOCH", "PARTITIONS")
-        TableForm(of_transactions.SCHEMA, printed, output, _HEADINGS, _row, numbers).print_batches(shown)
+        cures: dict[str, None] = {}
+        TableForm(of_transactions.SCHEMA, printed, output, _HEADINGS, _row, numbers).print_batches(
+            _noted(shown, cures) if printed == "text" else shown
+        )
+        for cure in list(cures)[:_MOST_CURES]:
+            terminal.say(cure, err=True)
+
+
+def _noted(shown: Iterable[Any], cures: dict[str, None]) -> Iterator[Any]:
+    """Yield batches, and note how to end each hanging transaction."""
+    from brokerless.checking.finding import Finding
+
+    for batch in shown:
+        for row in batch.to_pylist():
+            for one in row["open"] or () if row["is_hanging"] else ():
+                if len(cures) < _MOST_CURES:
+                    place = {"topic": one["topic"], "partition": one["partition"], "path": ""}
+                    hanging = Finding(code="transaction-hanging", message="", start_offset=one["first_offset"], **place)
+                    cures[f"cure of {hanging.code}: {hanging.cure}"] = None
+        yield batch
 
 
 def _chosen(batch: Any, chosen: str) -> Any:  # noqa: ANN401 - rows, imported late

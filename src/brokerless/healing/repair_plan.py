@@ -405,7 +405,7 @@ class RepairPlan:
     def _groups_ahead(self, directory: str) -> list[Remark]:
         """Return the doubts about groups whose offsets the repaired logs lack; none for a partition alone."""
         with collected():
-            return groups_ahead(directory, self._changed) if self.root.is_there else []
+            return groups_ahead(directory, _shortened(self._changed)) if self.root.is_there else []
 
     def _verify(self, result: RepairReport, built: str, *, is_partition: bool) -> None:
         """Check the result, and update its remaining findings and its doubts about groups."""
@@ -500,6 +500,15 @@ def _start_of(log: Log, donors: Iterable[Log]) -> int | None:
     others = (known_start(one) or 0 for one in donors)
     highest = max((one for one in others if one <= log.files.extent.next_offset), default=0)
     return highest if highest > (start or log.local_log_start_offset) else start
+
+
+def _shortened(repairs: Iterable[LogRepair]) -> dict[str, int]:
+    """Return the new end of each log that loses its end, by path."""
+    return {
+        one.log.path: one.end_offset
+        for one in repairs
+        if any(lost.end_offset is None or lost.end_offset > one.end_offset for lost in one.lost)
+    }
 
 
 def _doubts_on_start(one: LogRepair) -> list[Remark]:

@@ -227,6 +227,15 @@ class RescueReport(HealingReport):
         """True if nothing is lost, missing or in doubt, and no error or warning is left."""
         return super().is_whole and not self.missing
 
+    def with_paths(self, shown: Callable[[str], str]) -> Self:
+        """Return the report with other paths, also of the nodes' directories and of the sources."""
+        return replace(
+            super().with_paths(shown),
+            nodes={node: shown(path) for node, path in self.nodes.items()},
+            metadata=self.metadata and shown(self.metadata),
+            chosen={name: shown(path) for name, path in self.chosen.items()},
+        )
+
     @property
     def summary(self) -> str:
         """The number of topics and partitions, and their nodes, in one line."""

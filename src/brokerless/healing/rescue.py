@@ -153,7 +153,13 @@ def rescue(
                 "dry run does not decide which"
             )
             plan.report.notes.append(Remark("transactions-unknown", said))
-    return plan.report
+    # The result and the report begin as they were given.
+    result_to = target if output is None else os.fspath(output)
+    lost_as_given = os.fspath(lost_path) if lost_path is not None else result_to.rstrip("/") + report_to[len(target) :]
+    given = (result_to, *(os.fspath(one) for one in disks))
+    return plan.report.with_paths(
+        lambda path: lost_as_given if report_to and path == report_to else storage.as_given(path, *given)
+    )
 
 
 def _check_free(target: str) -> None:

@@ -30,13 +30,16 @@ from brokerless.healing.surviving_metadata import surviving_metadata
 from brokerless.io import storage
 from brokerless.io.runner import Threads
 from brokerless.layout import checkpoints, file_names, lost_offsets
+from brokerless.layout.file_names import is_chosen
 from brokerless.layout.log_dir_files import different_shutdowns
 from brokerless.log_dir.copying import FilesAtRest
 from brokerless.metadata.directory import first_snapshot, formatted_snapshot
+from brokerless.notes import collected
 from brokerless.remarks import Remark
 from brokerless.state.internal_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from brokerless.state.offset_commits import commits_of
 from brokerless.state.transactions import current_transactions, open_in
-from brokerless.wording import option
+from brokerless.wording import counted, option, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -321,6 +324,8 @@ class RescuePlan:
             progress=progress,
         )
         plan._note_fork(others)
+        if metadata is None:
+            result.doubts += plan._committed_elsewhere(topics)
         with Threads() as threads:
             list(threads.map(plan._examine, partitions))
         plan._report_all()
@@ -409,6 +414,32 @@ class RescuePlan:
 
     def __str__(self) -> str:
         return "\n".join(f"{directory}: {step}" for directory, step in self.steps())
+
+    def _committed_elsewhere(self, wanted: set[str] | None) -> Iterator[Remark]:
+        """Yield a doubt for each partition that no disk has, although groups committed offsets in it.
+
+        Without metadata, nothing else shows that the partition was there.
+        """
+        topic = self.topics.get(OFFSETS_TOPIC)
+        groups: dict[tuple[str, int], set[str]] = {}
+        for log in () if topic is None else topic.logs:
+            # The log's own damage is reported with the log.
+            with contextlib.suppress(BrokerlessError, OSError), collected():
+                for rows in commits_of(log, history=False):
+                    names = (rows[name].to_pylist() for name in ("group", "topic", "partition"))
+                    for group, name, number in zip(*names, strict=True):
+                        found = self.topics.get(name)
+                        is_wanted = wanted is None or found is not None or is_chosen(name, wanted)
+                        if is_wanted and (found is None or number >= found.count):
+                            groups.setdefault((name, number), set()).add(group)
+        for (name, number), committed in sorted(groups.items()):
+            said = (
+                f"{printable(name)}-{number}: no disk has this partition, and no metadata name it, but "
+                f"{counted(len(committed), 'group')} committed offsets in it: "
+                f"{listed_few([printable(group) for group in sorted(committed)])}. The new cluster does not have it"
+            )
+            names_of = tuple(sorted(committed))
+            yield Remark("partition-count", said, topic=name, partition=number, names=names_of)
 
     def _note_fork(self, others: set[str]) -> None:
         """Note the state that the new cluster lacks because topics were left out or renamed."""

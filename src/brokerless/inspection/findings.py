@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # Record headers are in the list because only decoded headers are validated. Keys and values need not be copied.
 _COLUMNS = ("offset", "position", "headers")
+_OF_A_CRASH = ("tail-torn", "tail-zeros")
 
 
 Count: TypeAlias = "Callable[[File, Run], None]"
@@ -130,8 +131,9 @@ def missing_records(segment: Segment, found: Survey, size: int, log: Log | None 
         missing = list(cut_short(segment, found.next_offset, size))
         if missing and _trusts_index(segment, log):
             yield from missing
-    # If damage hides the end of the log, other missing records are not known.
-    if segment.is_last and not any(isinstance(part, Defect) and part.end_offset is None for part in found.parts):
+    # If damage hides the end of the log, other missing records are not known. What a crash leaves hides nothing.
+    damage = [part for part in found.parts if isinstance(part, Defect) and part.code not in _OF_A_CRASH]
+    if segment.is_last and not any(part.end_offset is None for part in damage):
         yield from _around(segment, log)
 
 

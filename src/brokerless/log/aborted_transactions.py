@@ -22,6 +22,7 @@ from brokerless.layout import file_names
 from brokerless.log.defect import Defect
 from brokerless.log.segment import NO_END, transaction_index, walk_headers, walk_whole_batches
 from brokerless.log.survey import Run, by_offset, position_in, survey, tuples
+from brokerless.notes import note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -100,6 +101,13 @@ def transactions(files: PartitionFiles, start_offset: int, end_offset: int, *, v
     at_end = _open_at(files, end_offset, walked if first == 0 else None)
     # A later snapshot may list an open transaction that began before the first walked segment.
     still_open = at_end.open if files.root.is_clean and not verify else walked.open + at_end.open
+    if files.root.is_clean and not (verify or files.snapshots or files.root.is_locked) and walked.open:
+        # A check reports the snapshot as `snapshot-incomplete`.
+        first_open = min(offset for _, offset in walked.open)
+        note(
+            f"{files.name} has no producer snapshot: a broker that starts knows no open transaction, and serves the "
+            f"records of one that is open from offset {first_open} on as committed, and so does this read"
+        )
     doubts = {(doubt.producer_id, doubt.first_offset): doubt for doubt in at_end.doubts + walked.doubts}
     found = [doubt for doubt in doubts.values() if doubt.end_offset is None or doubt.end_offset > start_offset]
     return Transactions(walked.aborted, still_open, _first_unstable(files, still_open), found)

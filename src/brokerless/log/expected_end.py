@@ -1,8 +1,11 @@
 """Records that a log should have according to its other files: checkpoints, snapshots, indexes without a `.log`.
 
 After a clean shutdown, all of these files describe the same log. If the log ends before them, records are lost. After a
-crash, or in a copy of a running broker's files, they may be ahead of the log. A broker checks none of this: it serves
-the records on disk and rewrites the files.
+crash, or in a copy of a running broker's files, they may be ahead of the log, except the recovery point. A broker
+raises it only after a sync of the log (UnifiedLog.flush), and a broker that is killed keeps what it has written, so a
+log that ends below its recovery point has lost records. When a broker itself truncates a log, it checkpoints the lower
+recovery point at once (LogManager.truncateTo). Killed between the two, it lacks only what its leader has, or did not
+have either. A broker checks none of this: it serves the records on disk and rewrites the files.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from brokerless import _native
 from brokerless.layout import checkpoints
 from brokerless.layout.file_names import LOG, SNAPSHOT, segment_file
+from brokerless.wording import conjoined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,27 +31,40 @@ class ExpectedEnd(NamedTuple):
         name: the log's name.
         end_offset: the actual log end offset.
         offset: the highest end offset according to the files.
-        sources: the files, each with its end offset.
-        is_certain: whether the log was shut down cleanly. If so, the records are certainly lost.
+        sources: the files, with their end offsets.
+        is_clean: whether the log was shut down cleanly.
+        is_flushed: whether the log ends below its recovery point.
     """
 
     name: str
     end_offset: int
     offset: int
     sources: tuple[str, ...]
-    is_certain: bool
+    is_clean: bool
+    is_flushed: bool
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the records are certainly lost. After a crash, those below the recovery point are."""
+        return self.is_clean or self.is_flushed
+
+    @property
+    def short(self) -> str:
+        """The end of the log, and the end that the files give, as text without the name of the log."""
+        return f"ends at {self.end_offset}, but {' and '.join(self.sources)}"
 
     @property
     def missing(self) -> str:
         """The missing offsets, and the files that report them, as text."""
         lost = f"offsets {self.end_offset} to {self.offset - 1} are lost"
-        return f"{self.name} ends at {self.end_offset}, but {' and '.join(self.sources)}, so {lost}"
+        flushed = "" if self.is_clean else f", and a broker syncs a log before it writes {checkpoints.RECOVERY_POINTS}"
+        return f"{self.name} {self.short}{flushed}, so {lost}"
 
     @property
     def doubt(self) -> str:
         """The end that the files give, as text without the name of the log, for a log that may have lost records."""
         then = "After a crash, or in a copy of a running broker's files, these files may be ahead of the log"
-        return f"ends at {self.end_offset}, but {' and '.join(self.sources)}. {then}"
+        return f"{self.short}. {then}"
 
     def __str__(self) -> str:
         return self.missing if self.is_certain else f"{self.name} {self.doubt}"
@@ -83,17 +100,24 @@ class EndEvidence(NamedTuple):
     snapshots: Sequence[int]
     epoch_starts: Sequence[int]
 
-    def above(self, end_offset: int, *, name: str, is_certain: bool) -> ExpectedEnd | None:
+    def above(self, end_offset: int, *, name: str, is_clean: bool) -> ExpectedEnd | None:
         """Return the highest end offset above `end_offset`, or None."""
-        ends = self._ends()
-        if is_certain and self.corroborated_end is not None:
+        ends = list(self._ends())
+        is_flushed = (self.recovery_point or 0) > end_offset
+        if is_clean and self.corroborated_end is not None:
             # No leader epoch begins above the end of its log.
-            ends = (end for end in ends if end[0] <= self.corroborated_end or end[1] != checkpoints.LEADER_EPOCHS)
-        found = [(offset, source) for offset, source in ends if offset > end_offset]
+            ends = [end for end in ends if end[0] <= self.corroborated_end or end[1] != checkpoints.LEADER_EPOCHS]
+        elif is_flushed and not is_clean:
+            # What was not flushed is lost only if the cluster had committed it.
+            ends = [end for end in ends if end[1] in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS)]
+        found: dict[int, list[str]] = {}
+        for offset, source in ends:
+            if offset > end_offset:
+                found.setdefault(offset, []).append(source)
         if not found:
             return None
-        sources = tuple(f"{source} {'say' if source.endswith('s') else 'says'} {offset}" for offset, source in found)
-        return ExpectedEnd(name, end_offset, max(offset for offset, _ in found), sources, is_certain)
+        sources = tuple(f"{conjoined(names)} {_says(names)} {offset}" for offset, names in found.items())
+        return ExpectedEnd(name, end_offset, max(found), sources, is_clean, is_flushed)
 
     @property
     def corroborated_end(self) -> int | None:
@@ -145,6 +169,10 @@ class EndEvidence(NamedTuple):
             yield self.snapshots[-1], segment_file(self.snapshots[-1], SNAPSHOT)
         if self.epoch_starts:
             yield self.epoch_starts[-1], checkpoints.LEADER_EPOCHS
+
+
+def _says(names: Sequence[str]) -> str:
+    return "say" if len(names) > 1 or names[0].endswith("s") else "says"
 
 
 def above_in_words(end_offset: int, corroborated: int) -> str:

@@ -349,7 +349,7 @@ class PartitionFiles:
     @property
     def _claimed_end(self) -> ExpectedEnd | None:
         """`expected_end`, even if a broker has changed some of the files meanwhile."""
-        return self.evidence.above(self.log_end_offset, name=self.name, is_certain=self.root.is_clean)
+        return self.evidence.above(self.log_end_offset, name=self.name, is_clean=self.root.is_clean)
 
     def _read_again(self) -> PartitionFiles:
         return PartitionFiles(self._directory, root=type(self.root)(self.root.path))
@@ -440,6 +440,9 @@ class PartitionFiles:
         found = []
         expected = self.expected_end if segment.is_last else None
         certain = expected if expected is not None and expected.is_certain else None
+        if certain is not None and not certain.is_clean and self.extent.damage is not None:
+            # After a crash, the damage at the end explains it.
+            certain = None
         is_deleted = segment.limit_offset <= self.log_start_offset
         if segment.lost is not None and not self.root.is_locked and not is_deleted:
             path = Segment(self._directory, segment.lost).path

@@ -23,6 +23,8 @@ from brokerless.values.decoding import Decoding
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import pyarrow as pa
+
     from brokerless.arguments import Time
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.split import OnCorrupt
@@ -243,6 +245,50 @@ class LogDirs:
         )
         decoding = None if decode is None else self.with_schemas(Decoding.of(decode))
         return Reader(splits, columns, check_crcs=check_crcs, limit=limit, decode=decoding)
+
+    def to_table(
+        self,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[int] | None = None,
+        *,
+        start_offset: StartOffset | None = None,
+        end_offset: EndOffset | None = None,
+        start_timestamp: Time | None = None,
+        end_timestamp: Time | None = None,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        on_corrupt: OnCorrupt = "raise",
+        columns: Sequence[str] | None = None,
+        check_crcs: bool = True,
+        limit: int | None = None,
+        decode: Decoding | Mapping[str, object] | str | None = None,
+    ) -> pa.Table:
+        """Read the rows of several partitions into one table in memory. The arguments are those of `read`.
+
+        With `on_corrupt="skip"`, a warning names each lost range.
+
+        Raises:
+            ValueError: a topic or partition does not exist, or there is no topic `_schemas`.
+            OffsetOutOfRangeError: a partition does not have the offset.
+            CorruptRecordError: a log is damaged, and `on_corrupt` is "raise".
+
+        >>> LogDirs(SAMPLE_DIR).to_table(["multi-partition"], columns=["partition", "offset"], limit=2).to_pylist()
+        [{'partition': 0, 'offset': 0}, {'partition': 0, 'offset': 1}]
+        """
+        reader = self.read(
+            topics,
+            partitions,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
+            isolation_level=isolation_level,
+            on_corrupt=on_corrupt,
+            columns=columns,
+            check_crcs=check_crcs,
+            limit=limit,
+            decode=decode,
+        )
+        return reader.read_all()
 
     def with_schemas(self, decode: Decoding) -> Decoding:
         """Return a decoding with its schemas: if it has none, those in the topic `_schemas` of the log directories.

@@ -90,8 +90,11 @@ class Forecast:
         notes: other actions of the broker.
         missing: records that are missing although other files in the directory refer to them. Recovery rewrites these
             files, so afterwards nothing shows the loss.
-        ends_early: the logs that, after a crash, end before the offset that other files give, although no damage is cut
+        ends_early: the logs that, after a crash, may lack records according to other files, although no damage is cut
             off.
+        missing_offsets: the number of offsets that the logs lack at their ends according to other files, although no
+            damage is cut off.
+        shortened: the new end of each log that certainly lacks records at its end, or whose end is cut off, by path.
         unstartable: the logs of a directory that was shut down cleanly on which a broker does not start before a
             recovery, each with the reason.
     """
@@ -111,6 +114,8 @@ class Forecast:
     notes: list[Remark] = field(default_factory=list)
     missing: list[Remark] = field(default_factory=list)
     ends_early: list[ExpectedEnd] = field(default_factory=list)
+    missing_offsets: int = 0
+    shortened: dict[str, int] = field(default_factory=dict)
     unstartable: list[str] = field(default_factory=list)
 
     @property
@@ -161,6 +166,8 @@ class Forecast:
             notes=[note for one in found for note in one.notes],
             missing=[said for one in found for said in one.missing],
             ends_early=[end for one in found for end in one.ends_early],
+            missing_offsets=sum(one.missing_offsets for one in found),
+            shortened={path: end for one in found for path, end in one.shortened.items()},
             unstartable=[why for one in found for why in one.unstartable],
         )
 
@@ -171,7 +178,7 @@ class Forecast:
             "start": "no" if self.faults else "yes" if self.is_good else starts,
             "lost_records": self.lost_records,
             "damaged_offsets": self.damaged_offsets,
-            "missing_offsets": sum(one.offset - one.end_offset for one in self.ends_early),
+            "missing_offsets": self.missing_offsets,
             "changes": self.changes,
             "partitions": self.partitions,
             "unserved": sorted(self.unserved),
@@ -288,9 +295,14 @@ def _check_missing(root: RootWriter, topics: Collection[str]) -> None:
     names = [root.partitions[key] for key in _chosen(sorted(root.partitions), topics)]
     names += [name for name, (topic, _) in root.leftovers.items() if not topics or is_chosen(topic, topics)]
     for name in names:
-        # Recovery reports damage itself.
+        # Recovery reports damage itself, and sets aside what it cuts off there.
         with contextlib.suppress(CorruptRecordError, UnsupportedFormatError, FileNotFoundError):
-            missing += [f"{one.path}: {one.reason}" for one in Log(f"{root.path}/{name}", root=there).files.missing]
+            files = Log(f"{root.path}/{name}", root=there).files
+            missing += [
+                f"{one.path}: {one.reason}"
+                for one in files.missing
+                if one.code != "records-missing" or files.extent.damage is None
+            ]
     _refuse_missing(root, missing)
 
 
@@ -381,7 +393,7 @@ def forecast(
                 for loss in dict.fromkeys(left.losses)
             ]
         found.missing += [_of_log(said, _name(key), left) for said in left.missing]
-        _foresee_end(found, left if root.had_marker else loaded, is_clean=root.had_marker)
+        _foresee_end(found, loaded, left if root.had_marker else loaded, is_clean=root.had_marker)
     for name, (topic, _) in root.leftovers.items():
         if not topics or is_chosen(topic, topics):
             offsets = root.leftover_offsets(name)
@@ -414,7 +426,7 @@ def _damaged_offsets(loaded: Loaded, cuts: Sequence[Cut]) -> int | None:
     """Return the number of offsets in the damage of a log; None if nothing shows where the log ended."""
     ends = [last + 1 for _, last in (cut.offsets for cut in cuts if cut.offsets is not None)]
     expected = loaded.expected_end
-    if max(cuts, key=lambda cut: cut.name).ends_damaged and (expected is None or not expected.is_certain):
+    if max(cuts, key=lambda cut: cut.name).ends_damaged and (expected is None or not expected.is_clean):
         # After a crash, the other files may be behind the log.
         return None
     if expected is not None:
@@ -429,16 +441,30 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
     return None if None in found else sum(number for number in found if number is not None)
 
 
-def _foresee_end(found: Forecast, loaded: Loaded, *, is_clean: bool) -> None:
-    """Forecast that a log ends before the offset that other files give."""
-    if loaded.expected_end is None:
+def _foresee_end(found: Forecast, recovered_log: Loaded, loaded: Loaded, *, is_clean: bool) -> None:
+    """Forecast that a log ends before the offset that other files give.
+
+    Args:
+        found: the forecast.
+        recovered_log: the log after a recovery.
+        loaded: the log as a broker loads it.
+        is_clean: whether the directory was shut down cleanly.
+    """
+    expected = loaded.expected_end
+    is_missing = expected is not None and expected.is_certain
+    if is_missing or any(cut.is_damage for cut in recovered_log.cuts):
+        found.shortened[loaded.changes.directory] = recovered_log.log_end_offset
+    if expected is None:
         return
-    if is_clean:
-        found.missing.append(remark_on("records-missing", loaded.expected_end.missing, loaded.changes.directory))
-    elif any(cut.is_damage for cut in loaded.cuts):
-        found.notes.append(remark_on("records-missing", str(loaded.expected_end), loaded.changes.directory))
+    if any(cut.is_damage for cut in loaded.cuts) and not is_clean:
+        said = f"{expected.name} {expected.short}"
+        found.notes.append(remark_on("records-missing", said, loaded.changes.directory))
+        return
+    found.missing_offsets += expected.offset - expected.end_offset
+    if expected.is_certain:
+        found.missing.append(remark_on("records-missing", expected.missing, loaded.changes.directory))
     else:
-        found.ends_early.append(loaded.expected_end)
+        found.ends_early.append(expected)
 
 
 def _foresee_metadata(

@@ -237,8 +237,27 @@ def _from_dicts(rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
     try:
         batch = pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"a row has a value that its column does not take: {error}") from error
+        raise ValueError(_refused(rows) or f"a row has a value that its column does not take: {error}") from error
     return batch if any("timestamp" in row for row in rows) else batch.drop_columns("timestamp")
+
+
+def _refused(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return which value of which row its column does not take; "" if each value alone is taken."""
+    for number, row in enumerate(rows):
+        for name, value in row.items():
+            try:
+                pa.array([value], _SCHEMA.field(name).type)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                is_bytes = pa.types.is_binary(_SCHEMA.field(name).type)
+                what = "bytes" if is_bytes else str(_SCHEMA.field(name).type)
+                hint = ""
+                if is_bytes and isinstance(value, dict | list):
+                    hint = ": encode it first, such as json.dumps(value).encode()"
+                elif is_bytes:
+                    hint = ": encode it first, such as str(value).encode()"
+                said = f"row {number}: {name} has a value that its column does not take: it takes {what}"
+                return f"{said}, not {type(value).__name__}{hint}" if is_bytes else f"{said}: {error}"
+    return ""
 
 
 def _with_whole_numbers(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -101,6 +101,9 @@ class Loaded(NamedTuple):
             CorruptRecordError: names the records and the remedy.
         """
         expected = self.expected_end if self.expected_end is not None and self.expected_end.is_certain else None
+        if expected is not None and not expected.is_clean and any(cut.is_damage for cut in self.cuts):
+            # The cut explains it, and `check_cuts` refuses what it would lose.
+            expected = None
         missing = [*map(str, self.missing), *([self.moved] if self.moved else [])]
         missing += [] if expected is None else [expected.missing]
         if missing:

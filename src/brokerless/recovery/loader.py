@@ -205,7 +205,7 @@ class _Loader:
             expected_end=evidence.above(
                 max(end_offset, self.unseen_end),
                 name=os.path.basename(self.changes.directory),
-                is_certain=self.is_clean,
+                is_clean=self.is_clean,
             ),
         )
 

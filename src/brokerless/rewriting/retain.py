@@ -127,6 +127,11 @@ class Retention:
         """The topic's policy: unless it includes "delete", limits of time and size do not apply."""
         return ("cleanup_policy",) if self._limits and self.cleanup_policy is None else ()
 
+    @property
+    def consent(self) -> Mapping[str, str]:
+        """None: `decided_by` has the policy."""
+        return {}
+
     def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
         """Return False."""
         return False

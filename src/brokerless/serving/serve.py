@@ -103,21 +103,26 @@ def serve(
     if advertised is not None:
         host_and_port("advertised", advertised, needs_port=False)
     _check_written(directory, commits, read_log, [*(tls or ()), *([users] if isinstance(users, _PATH) else [])])
-    server = _native.Server(
-        directory,
-        listen,
-        node_id=directory.node_id,
-        advertised=advertised,
-        commits=None if commits is None else os.path.abspath(os.fspath(commits)),
-        tls=None if tls is None else (os.fspath(tls[0]), os.fspath(tls[1])),
-        users=known,
-        read_log=None if read_log is None else os.fspath(read_log),
-        as_v2=magic == 2,
-        only_committed=isolation_level == "read_committed",
-        max_connections=max_connections,
-        max_connections_per_address=max_connections_per_address,
-        max_memory_bytes=memory,
-    )
+    try:
+        server = _native.Server(
+            directory,
+            listen,
+            node_id=directory.node_id,
+            advertised=advertised,
+            commits=None if commits is None else os.path.abspath(os.fspath(commits)),
+            tls=None if tls is None else (os.fspath(tls[0]), os.fspath(tls[1])),
+            users=known,
+            read_log=None if read_log is None else os.fspath(read_log),
+            as_v2=magic == 2,
+            only_committed=isolation_level == "read_committed",
+            max_connections=max_connections,
+            max_connections_per_address=max_connections_per_address,
+            max_memory_bytes=memory,
+        )
+    except OSError as error:
+        if "cannot listen" not in str(error):
+            raise
+        raise OSError(f"{error}: choose another address with {option('listen', 'HOST:PORT')}") from error
     with ExitStack() as stack:
         stack.callback(server.stop)
         if metrics is not None:

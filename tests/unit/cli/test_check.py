@@ -86,6 +86,20 @@ def test_a_cure_that_is_no_verb_is_printed_with_its_values(run):
     assert [line.endswith(cure) for line in result.err.splitlines() if line.startswith("cure of ")] == [True]
 
 
+def test_what_no_verb_mends_leads_to_the_report(run):
+    """The check finds one story of three: the report has those of the groups too."""
+    result = run("check", INCIDENT)
+    assert f"next: brokerless report {INCIDENT} --output report.html" in result.err.splitlines()
+    assert "next: " not in run("check", INCIDENT / "payments-1").err
+
+
+def test_a_hanging_transaction_is_listed_with_its_cure(run):
+    result = run("transactions", INCIDENT, "--hanging")
+    cure = "abort --topic payments --partition 1 --start-offset 7`"
+    assert [line.endswith(cure) for line in result.err.splitlines() if line.startswith("cure of ")] == [True]
+    assert "cure of" not in run("transactions", INCIDENT, "--hanging", "--json").err
+
+
 def test_a_repair_leads_to_no_check_that_would_repeat_it(run, tmp_path):
     shutil.copytree(INCIDENT, tmp_path / "data")
     (tmp_path / "data/meta.properties").unlink()
@@ -105,3 +119,36 @@ def test_a_name_in_a_cure_is_one_word_of_the_command(topic):
 
 def test_a_cure_without_values_keeps_its_placeholders():
     assert Finding(code="transaction-hanging", path="x", message="").cure == CODES["transaction-hanging"].cure
+
+
+def test_a_dry_run_of_a_rescue_leads_to_the_rescue(run, tmp_path, monkeypatch):
+    """Paths are as they were given, and what is left is printed with its cure."""
+    shutil.copytree(INCIDENT, tmp_path / "disk")
+    shutil.rmtree(tmp_path / "disk/__cluster_metadata-0")
+    shutil.rmtree(tmp_path / "disk/orders-2")
+    damage.flip_bit(tmp_path / "disk/payments-0" / f"{0:020d}.log", 500)
+    monkeypatch.chdir(tmp_path)
+    planned = run("rescue", "disk", "--dry-run")
+    assert "next: brokerless rescue disk --output disk.rescued" in planned.err.splitlines()
+    done = run("rescue", "disk", "--output", "new")
+    for result in (planned, done):
+        assert "cure of transaction-hanging: " in result.err
+        assert str(tmp_path) not in result.out + result.err
+        # No metadata name the partition. The groups do.
+        named = "doubt: orders-2: no disk has this partition, and no metadata name it, but 3 groups committed offsets"
+        assert f"{named} in it: billing, search, shipping." in result.out
+    assert "in new.lost" in done.err
+
+
+def test_a_read_of_a_log_that_has_lost_its_snapshot_says_what_it_returns(run, tmp_path):
+    """A broker serves the rows of the open transaction, too, and neither knows it."""
+    shutil.copytree(INCIDENT, tmp_path / "data")
+    asked = ("read", tmp_path / "data", "--topic", "payments", "--partition", 1, "--isolation-level", "read_committed")
+    before = run(*asked)
+    assert "no producer snapshot" not in before.err
+    for path in (tmp_path / "data/payments-1").glob("*.snapshot"):
+        path.unlink()
+    after = run(*asked)
+    assert len(after.out.splitlines()) > len(before.out.splitlines())
+    assert "payments-1 has no producer snapshot" in after.err
+    assert "open from offset 7 on as committed, and so does this read" in after.err

@@ -167,3 +167,37 @@ def test_why_a_tombstone_of_an_old_format_goes_or_stays(tmp_path, run, magic):
         assert line.partition(") ")[2].startswith(why)
     run("compact", data, "--topic", "t", "--in-place")
     assert offsets(data) == {"t-0": [1, 2, 3, 4, 5]}
+
+
+def test_a_refusal_prints_the_command_that_is_not_refused(run, tmp_path):
+    """Of a topic whose settings ZooKeeper had."""
+    data = tmp_path / "data"
+    with bl.create_log_dir(data, kraft=False) as log_dir:
+        log_dir.create_topic("t", 1)
+        log_dir.log("t", 0).append(batch(0, [b"1", b"2"], keys=[b"k", b"k"]))
+        log_dir.log("t", 0).roll()
+    asked = ("compact", data, "--topic", "t", "--output", tmp_path / "new")
+    lags = ("--min-compaction-lag-ms", 0, "--delete-retention-ms", 86400000)
+    told = [run(*asked), run(*asked, *lags)]
+    for refused in told:
+        assert (refused.code, (tmp_path / "new").exists()) == (2, False)
+        assert "--cleanup-policy compact" in refused.err.splitlines()[-2]
+        *_, line = refused.err.splitlines()
+        command = line.partition("brokerless ")[2].split()
+        assert command[0] == "compact"
+    dry = run(*asked[:-2], *lags, "--dry-run")
+    assert (dry.code, "would be refused: the cleanup.policy of its topic is not known" in dry.err) == (0, True)
+    done = run(*command)
+    assert done.code == 0
+    assert offsets(tmp_path / "new") == {"t-0": [1]}
+
+
+def test_that_nothing_was_compacted_is_said_with_the_cure(tmp_path, run):
+    with bl.create_log_dir(tmp_path / "data") as log_dir:
+        log_dir.create_topic("t", 1, cleanup_policy="compact")
+        log_dir.log("t", 0).append(batch(0, [b"1", b"2"], keys=[b"k", b"k"]))
+    result = run("compact", tmp_path / "data", "--topic", "t", "--output", tmp_path / "new")
+    said, command = result.err.splitlines()[-2:]
+    assert said == "nothing was compacted"
+    assert run(*command.partition("brokerless ")[2].split()).code == 0
+    assert offsets(tmp_path / "new.rolled") == {"t-0": [1]}

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from unittest import mock
@@ -56,7 +57,6 @@ def test_what_would_write_to_an_object_store_refuses_it_by_name(arguments, golde
         (["read", "/nonexistent"], "does not exist"),
         (["read"], "Missing argument 'PATH...'"),
         (["raed"], "No such command 'raed'"),
-        (["cluster", "{}"], "name a view before the path: `brokerless cluster brokers "),
         (["repair", "{}", "--in-place", "--output", "x"], "give --in-place or --output, not both"),
         (["read", "{}", "--topic", "codec-zsdt"], "did you mean 'codec-zstd'?"),
         (["read", "{}", "--topic", "codec-zstd", "--partition", "7"], "unknown partition 7"),
@@ -389,3 +389,26 @@ def test_a_checkpoint_that_is_written_again_says_what_is_lost(run, tmp_path):
         "write replication-offset-checkpoint again, because it cannot be read: its high watermarks are lost, and a "
         "broker determines them again\n"
     ) in run("repair", copied, "--dry-run").out
+
+
+def test_a_path_in_the_place_of_a_view_is_answered_with_the_views(golden, run):
+    result = run("cluster", golden / "logs/kafka-4.1")
+    assert result.code == 0
+    assert [line.split()[0] for line in result.out.splitlines()][:3] == ["brokers", "controllers", "topics"]
+    assert result.err == f"next: brokerless cluster topics {golden / 'logs/kafka-4.1'}\n"
+
+
+def test_a_port_that_is_taken_is_said_with_the_option(golden, run):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result = run("serve", golden / "logs/kafka-4.1", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert result.code == 2
+    assert "cannot listen" in result.err
+    assert "choose another address with --listen HOST:PORT" in result.err
+
+
+def test_partitions_alone_lack_no_ids_of_a_broker(golden, run, tmp_path):
+    shutil.copytree(golden / "logs/kafka-4.1/codec-none-0", tmp_path / "parts/codec-none-0")
+    result = run("ls", tmp_path / "parts")
+    assert (result.code, "does not start" in result.err) == (0, False)

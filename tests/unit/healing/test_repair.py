@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -1156,7 +1157,8 @@ def test_a_last_batch_behind_an_offset_at_which_the_log_ended_was_moved(data, tm
         (data / known).write_bytes(checkpoints.format_offset_checkpoint({("t", 0): 40}))
     damage.flip_bit(last(data), SIZE * 19 + 6, 2)
     # A read, a check and a writer say what the repair does.
-    with pytest.warns(UserWarning, match="t-0 ends at 39"):
+    is_certain = known == "recovery-point-offset-checkpoint"
+    with nullcontext() if is_certain else pytest.warns(UserWarning, match="t-0 ends at 39"):
         reader = bl.Log(data / "t-0").read(columns=["offset"], on_corrupt="skip")
     with reader:
         read = [offset for rows in reader for offset in rows["offset"].to_pylist()]

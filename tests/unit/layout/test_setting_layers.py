@@ -260,7 +260,7 @@ def test_no_record_goes_by_settings_that_are_not_known(data):
         assert log_dir.log("plain", 0).log_end_offset == 2
     assert offsets(data) == [0, 1]
     with pytest.warns(UserWarning, match=UNKNOWN):
-        (done,) = bl.rewrite(bl.Compaction(**EXPLICIT), data, topics=["plain"])
+        (done,) = bl.rewrite(bl.Compaction(cleanup_policy="compact", **EXPLICIT), data, topics=["plain"])
     assert offsets(data) == [1]
     unknown = done.report.settings["segment_bytes"]
     assert (unknown.value, unknown.source) == (1 << 30, "assumed")
@@ -351,12 +351,17 @@ def test_what_is_given_is_enough_where_there_never_was_a_metadata_log(without_me
     (done,) = bl.rewrite(bl.Retention(retention_bytes=1, cleanup_policy="compact"), without_metadata)
     assert done.report.deleted_segments == 0
     assert done.report.settings["cleanup_policy"].source == "option"
-    (done,) = bl.rewrite(bl.Compaction(**EXPLICIT), without_metadata)
+    with pytest.raises(ValueError, match=r'policy of its topic is not known.*give cleanup_policy="compact"'):
+        bl.rewrite(bl.Compaction(**EXPLICIT), without_metadata)
+    with pytest.warns(UserWarning, match="would be refused: the cleanup.policy of its topic is not known"):
+        bl.rewrite(bl.Compaction(**EXPLICIT), without_metadata, dry_run=True)
+    assert rows(without_metadata) == [0, 1]
+    (done,) = bl.rewrite(bl.Compaction(cleanup_policy="compact", **EXPLICIT), without_metadata)
     assert done.report.total("kept") == 1
     assert {name: setting.source for name, setting in done.report.settings.items()} == {
         "min_compaction_lag_ms": "option",
         "delete_retention_ms": "option",
-        "cleanup_policy": "assumed",
+        "cleanup_policy": "option",
         "min_cleanable_dirty_ratio": "assumed",
         "max_compaction_lag_ms": "assumed",
         "segment_bytes": "assumed",
@@ -367,7 +372,7 @@ def test_a_brokers_file_is_a_cure_there_too(without_metadata, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("log.cleaner.min.compaction.lag.ms=0\n")
     with pytest.warns(UserWarning, match="the topic-level settings of t are not known, .*: there is no metadata log"):
-        (done,) = bl.rewrite(bl.Compaction(), without_metadata, broker_config=file)
+        (done,) = bl.rewrite(bl.Compaction(cleanup_policy="compact"), without_metadata, broker_config=file)
     found = [done.report.settings[name].source for name in ("min_compaction_lag_ms", "delete_retention_ms")]
     assert found == [str(file), "assumed"]
 

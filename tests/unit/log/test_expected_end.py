@@ -17,6 +17,7 @@ from brokerless.spark.source.options import Options
 from brokerless.spark.source.tasks import plan_segments
 from support.damage import cut, overwrite, remove
 from support.log_files import batch
+from support.state_records import commit_key, commit_value, write_records
 
 VERBS = [
     Compaction(roll=True),
@@ -25,7 +26,8 @@ VERBS = [
     Retention(retention_bytes=1),
     Truncation(offset=3),
 ]
-CUT = "t-0 ends at 8, but recovery-point-offset-checkpoint says 9 and replication-offset-checkpoint says 9.* offsets 8"
+CHECKPOINTS = "t-0 ends at 8, but recovery-point-offset-checkpoint"
+CUT = f"{CHECKPOINTS}, replication-offset-checkpoint and 0+9.snapshot say 9, so offsets 8 to 8 are lost"
 REMOVED = "offsets 3 to 5 are lost: 0+3.log is missing, but its indexes are here"
 
 
@@ -154,7 +156,8 @@ def test_after_a_crash_a_checkpoint_ahead_of_the_log_is_said(data, run):
     """A high watermark may be ahead of what reached the disk: nothing is refused."""
     lose_the_end(data)
     remove(data / checkpoints.CLEAN_SHUTDOWN)
-    said = "t-0 ends at 8, but recovery-point-offset-checkpoint says 9"
+    remove(data / checkpoints.RECOVERY_POINTS)
+    said = "t-0 ends at 8, but replication-offset-checkpoint and "
     for code, verb in ((1, ["ls"]), (0, ["offsets", "--timestamp", "latest"]), (0, ["recover", "--dry-run"])):
         result = run(verb[0], data, *verb[1:])
         assert result.code == code
@@ -162,6 +165,53 @@ def test_after_a_crash_a_checkpoint_ahead_of_the_log_is_said(data, run):
     with pytest.warns(UserWarning, match=said), bl.Producer(data, "t", sole_replica=True) as producer:
         producer.send([{"value": b"9"}])
     assert values(data / "t-0") == [0, 1, 2, 3, 4, 5, 6, 7, 9]
+
+
+def test_after_a_crash_what_was_flushed_is_lost_for_every_verb(data, tmp_path, run):
+    """A broker writes the recovery point after the sync of the log: nothing but a loss leaves the log below it."""
+    lose_the_end(data)
+    remove(data / checkpoints.CLEAN_SHUTDOWN)
+    (data / checkpoints.RECOVERY_POINTS).write_bytes(checkpoints.format_offset_checkpoint({("t", 0): 9}))
+    (data / checkpoints.HIGH_WATERMARKS).write_bytes(checkpoints.format_offset_checkpoint({("t", 0): 10}))
+    said = f"{CHECKPOINTS} says 9 and replication-offset-checkpoint says 10, and a broker syncs"
+    for level in ("quick", "default", "deep"):
+        found = {one.code: one for one in bl.check(data, level=level) if one.severity == "error"}
+        assert [(one.start_offset, one.end_offset) for one in found.values()] == [(8, 10)]
+        assert said in found["records-missing"].message
+    write_records(data, "__consumer_offsets", [(commit_key("g", "t", 0), commit_value(10))])
+    before = contents(data)
+    repaired = run("repair", data, "--dry-run")
+    assert "t-0: offsets 8 to 9 lost" in repaired.out
+    (doubt,) = [line for line in repaired.out.splitlines() if line.startswith("doubt: t-0: 1 group")]
+    for options in ([], ["--dry-run"]):
+        result = run("recover", data, *options)
+        assert result.code == 1
+        assert said in result.out
+        assert doubt in result.out
+        assert "--force" in result.err
+    refused = json.loads(run("recover", data, "--json", "--dry-run").out.splitlines()[0])
+    assert (refused["needs_force"], refused["missing_offsets"]) == (True, 2)
+    assert [one["names"] for one in refused["doubts"]] == [["g"]]
+    with pytest.raises(bl.errors.CorruptRecordError, match=said):
+        values(data / "t-0")
+    with (
+        bl.open_log_dir(data, sole_replica=True) as log_dir,
+        pytest.raises(bl.errors.CorruptRecordError, match=said),
+    ):
+        log_dir.log("t", 0)
+    assert contents(data) == before
+    assert "needs --force" not in run("recover", data, "--force").err
+    assert values(data / "t-0") == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_after_a_crash_a_cut_at_damage_explains_what_is_missing(data, run):
+    """The cut bytes are set aside: a recovery needs no force, and says where the log will end."""
+    overwrite(data / "t-0" / f"{6:020d}.log", 100, b"\xff")
+    remove(data / checkpoints.CLEAN_SHUTDOWN)
+    result = run("recover", data)
+    assert result.code == 0
+    assert "t-0 ends at 7, but" in result.out
+    assert "are lost" not in result.out
 
 
 def test_a_segment_that_is_gone_after_a_crash_is_refused_too(data):
@@ -204,7 +254,7 @@ def test_a_dump_of_the_newest_segment_says_what_is_missing_behind_it(data, run):
     lose_the_end(data)
     result = run("dump", newest, "--json")
     assert (result.code, len(result.out.splitlines())) == (1, 2)
-    assert "t-0 ends at 8, but recovery-point-offset-checkpoint says 9" in result.err
+    assert CHECKPOINTS in result.err
     assert run("dump", data / "t-0" / f"{3:020d}.log").code == 0
 
 

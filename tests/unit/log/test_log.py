@@ -372,8 +372,8 @@ def test_a_clean_log_that_ends_below_its_checkpoints_is_an_error_with_the_number
     damage.cut(path, size // 2 * ((kept - 8) // 2))
     log = bl.Log(shut_down)
     assert (log.log_end_offset, log.high_watermark) == (kept, 12)
-    checkpoints = "recovery-point-offset-checkpoint says 12 and replication-offset-checkpoint says 12"
-    said = rf"t-0 ends at {kept}, but {checkpoints} and 0+12\.snapshot says 12"
+    checkpoints = "recovery-point-offset-checkpoint, replication-offset-checkpoint"
+    said = rf"t-0 ends at {kept}, but {checkpoints} and 0+12\.snapshot say 12"
     with pytest.raises(bl.errors.CorruptRecordError, match=said):
         read_offsets(log)
     assert lost_of(bl.Log(shut_down)) == (list(range(kept)), [(kept, 12)])
@@ -401,9 +401,10 @@ def test_all_segments_removed_after_a_clean_shutdown_is_an_error(shut_down):
 
 def test_checkpoints_ahead_of_an_unclean_log_are_said(shut_down):
     damage.remove(shut_down.parent / ".kafka_cleanshutdown")
+    damage.remove(shut_down.parent / "recovery-point-offset-checkpoint")
     path = shut_down / f"{8:020d}.log"
     damage.cut(path, path.stat().st_size // 2)
-    with pytest.warns(UserWarning, match="t-0 ends at 10, but .* says 12.*After a crash"):
+    with pytest.warns(UserWarning, match="t-0 ends at 10, but .* say 12.*After a crash"):
         assert read_offsets(bl.Log(shut_down)) == list(range(10))
     assert read_offsets(bl.Log(shut_down), end_offset=9) == list(range(9))
 

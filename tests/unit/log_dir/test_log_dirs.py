@@ -1,5 +1,6 @@
 """Several paths seen as one set of topics."""
 
+import inspect
 import shutil
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -371,3 +372,15 @@ def test_a_read_plans_a_partition_when_its_turn_comes(tmp_path):
     assert bl.LogDirs(path).read(start_timestamp=1, limit=1).read_all()["partition"].to_pylist() == [0]
     with pytest.warns(UserWarning, match="lost: offsets 0 to 0"):
         assert bl.LogDirs(path).read(on_corrupt="skip").read_all().num_rows == 1
+
+
+def test_a_table_has_the_rows_of_the_reader(golden):
+    """Both take the same arguments."""
+    data = bl.LogDirs(golden / "logs/kafka-4.1")
+    options = {"partitions": [0, 2], "columns": ["partition", "offset", "value"], "limit": 300}
+    table = data.to_table(["multi-partition"], **options)
+    assert table == data.read(["multi-partition"], **options).read_all()
+    assert set(table["partition"].to_pylist()) <= {0, 2}
+    assert table.num_rows
+    parameters = [list(inspect.signature(one).parameters.items()) for one in (bl.LogDirs.to_table, bl.LogDirs.read)]
+    assert parameters[0] == parameters[1]

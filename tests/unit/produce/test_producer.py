@@ -223,9 +223,12 @@ def test_what_is_no_row_is_said_in_one_line(tmp_path):
     with bl.Producer(tmp_path / "d", "t") as producer:
         with pytest.raises(TypeError, match="not one dict"):
             producer.send({"value": b"v"})
-        with pytest.raises(ValueError, match="a value that its column does not take"):
-            producer.send([{"value": 5}])
-        with pytest.raises(ValueError, match="a value that its column does not take"):
+        said = "a value that its column does not take"
+        with pytest.raises(ValueError, match=f"row 1: value has {said}: it takes bytes, not int: encode it first"):
+            producer.send([{"value": b"v"}, {"value": 5}])
+        with pytest.raises(ValueError, match=rf"row 0: key has {said}.* not dict: .* json.dumps\(value\).encode\(\)"):
+            producer.send([{"key": {"id": 5}, "value": b"v"}])
+        with pytest.raises(ValueError, match=f"row 0: partition has {said}"):
             producer.send([{"value": b"v", "partition": 1 << 40}])
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from brokerless.append.operation import Outcome, outputs_of
+from brokerless.append.operation import Outcome, UnknownSettingsError, outputs_of
 from brokerless.arguments import check_number
 from brokerless.layout.release import NEWEST, Release
 from brokerless.layout.topic_config import UNKNOWN
@@ -22,7 +22,7 @@ from brokerless.rewriting.segment_rewrite import batches_size
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from brokerless.append.operation import LogState, Progress, Steps
     from brokerless.layout.topic_config import TopicConfig
@@ -88,7 +88,12 @@ class Compaction:
     def decided_by(self) -> tuple[str, ...]:
         """The topic's settings that are not overridden: lag and retention, and with `only_due`, when a log is due."""
         own = tuple(name for name in _OF_RECORDS if getattr(self, name) is None)
-        return own + (_OF_DUE_LOGS if self.only_due else ())
+        return own + tuple(name for name in _OF_DUE_LOGS if self.only_due and getattr(self, name, None) is None)
+
+    @property
+    def consent(self) -> Mapping[str, str]:
+        """A policy that includes "compact". A dry run only says that it is not known."""
+        return {"cleanup_policy": "compact"} if self.cleanup_policy is None else {}
 
     def needs_roll(self, state: LogState) -> bool:
         """Return whether `roll` is set and the active segment has batches."""
@@ -157,11 +162,10 @@ class Compaction:
         """
         if plan.skip_reason:
             return Outcome(report=_report(plan, [], ()))
-        refusal = _of_policy(plan.config)
-        if refusal and not dry_run:
-            raise ValueError(f"cannot compact {plan.directory}: {refusal}")
-        if refusal:
-            note(f"{plan.directory} would be refused: {refusal}")
+        if not dry_run:
+            _check_policy(plan)
+        elif refusal := _of_policy(plan.config):
+            note(f"{plan.directory} would be refused: {refusal} {option('cleanup_policy', 'compact')}")
         with Verdicts(self.memory // VERDICTS_SHARE) as verdicts:
             decided = decide_all(plan, verdicts, ALL_HASHES, memory=self.memory, progress=progress)
             if not self.drop_null_keys:
@@ -188,8 +192,7 @@ class Compaction:
         return None if plan.skip_reason or is_small else self._steps(plan, share)
 
     def _steps(self, plan: Plan, share: int) -> Steps[CompactionReport]:
-        if refusal := _of_policy(plan.config):
-            raise ValueError(f"cannot compact {plan.directory}: {refusal}")
+        _check_policy(plan)
         decided: list[Decided] = yield [partial(distributed.decide, plan, ALL_HASHES, self.memory, passes=1)]
         remaining = decided[0].next_hash_range
         if remaining is not None:
@@ -220,14 +223,20 @@ def _skip_reason(found: Cleanable, config: TopicConfig) -> SkipReason:
 
 
 def _of_policy(config: TopicConfig) -> str:
-    """Return why a topic is not compacted whose policy says otherwise; "" if its policy allows it, or is not known."""
-    if config.is_compacted or config.source_of("cleanup_policy") == UNKNOWN:
+    """Return why a topic is not compacted whose policy does not allow it, or is not known; "" if it allows it."""
+    if config.is_compacted:
         return ""
+    is_known = config.source_of("cleanup_policy") != UNKNOWN
+    policy = f"{config.cleanup_policy or 'empty'}, so" if is_known else "not known. Unless it includes compact,"
     return (
-        f"the cleanup.policy of its topic is {config.cleanup_policy or 'empty'}, so a broker keeps several records of "
-        f"a key, and a compaction would remove all but the last. If that is what you want, give "
-        f"{option('cleanup_policy', 'compact')}"
+        f"the cleanup.policy of its topic is {policy} a broker keeps several records of a key, and a compaction would "
+        "remove all but the last. If that is what you want, give"
     )
+
+
+def _check_policy(plan: Plan) -> None:
+    if refusal := _of_policy(plan.config):
+        raise UnknownSettingsError(f"cannot compact {plan.directory}: {refusal}", {"cleanup_policy": "compact"})
 
 
 def _refuse_unkeyed(plan: Plan, counts: Iterable[Counts]) -> None:

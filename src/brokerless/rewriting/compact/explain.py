@@ -128,6 +128,11 @@ class Explain:
         """The settings that decide the compaction."""
         return self.compact.decided_by
 
+    @property
+    def consent(self) -> Mapping[str, str]:
+        """Nothing is changed."""
+        return {}
+
     def needs_roll(self, state: LogState) -> bool:  # noqa: ARG002
         """Return False."""
         return False
