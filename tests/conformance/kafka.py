@@ -87,6 +87,8 @@ _OF_OTHERS = re.compile(
     r"__cluster_metadata|INFO .*(QuorumController|ControllerServer|RaftManager)|ControllerApis.*CONTROLLER_REGISTRATION"
     # A broker may assign replicas to its directories before the controller knows its epoch; it tries again.
     r"|ControllerApis.*ASSIGN_REPLICAS_TO_DIRS|AssignmentsManager.*STALE_BROKER_EPOCH"
+    # A move waits for the leader's new epoch, and goes on with it (AbstractFetcherThread.onPartitionFenced).
+    r"|ReplicaAlterLogDirsThread.*marked as failed"
 )
 # The stack of what the line above tells.
 _STACK = re.compile(r"\s+at |\s+\.\.\. |Caused by: |[\w.$]+(Exception|Error)(: |$)")

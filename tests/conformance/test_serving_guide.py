@@ -91,7 +91,7 @@ def test_connect(address, tmp_path):
     connect = Process("4.1.0", main, *files, output=tmp_path / "connect.log")
     try:
         copy = tmp_path / "orders.txt"
-        until(lambda: copy.exists() and len(copy.read_text().splitlines()) >= 3000, seconds=90)
+        until(lambda: copy.exists() and len(copy.read_text().splitlines()) >= 3000)
         assert copy.read_text().splitlines() == ["v"] * 3000
     finally:
         connect.kill()

@@ -251,7 +251,8 @@ def _is_framed(rows: pa.RecordBatch, part: str) -> bool:
     headers = rows["headers"] if "headers" in rows.schema.names else None
     ids = schema_ids(rows[part], headers, is_key=part == "key")
     framings = set(ids["framing"].drop_null().to_pylist())
-    return bool(framings) and "none" not in framings and all(one > 0 for one in ids["schemaId"].drop_null().to_pylist())
+    are_counted = all(int(one or 0) > 0 for one in ids["schemaId"].drop_null().to_pylist())
+    return bool(framings) and "none" not in framings and are_counted
 
 
 def _end(lost: list[Defect], output: str | None, written: int) -> None:
