@@ -25,7 +25,7 @@ SOURCES = [
     ".cargo/config.toml",
     "tools/native.py",
     "rust/python/build.rs",
-    *(f"rust/{crate}/{part}" for crate in ("core", "jvm", "python", "serve") for part in ("Cargo.toml", "src")),
+    *(f"rust/{crate}/{part}" for crate in ("core", "jvm", "python", "serve", "values") for part in ("Cargo.toml", "src")),
 ]
 
 
