@@ -321,7 +321,8 @@ class RescuePlan:
             progress=progress,
         )
         plan._note_fork(others)
-        with Threads() as threads:
+        # Disks that need a rescue may be failing ones.
+        with storage.bridged(), Threads() as threads:
             list(threads.map(plan._examine, partitions))
         plan._report_all()
         return plan

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import to_ms
 from brokerless.errors import BrokerlessError
+from brokerless.io import storage
 from brokerless.log import offsets_for_times
 from brokerless.log.offset_range import bounds, check_word, stable_end, visible_end
 from brokerless.log.partition_files import PartitionFiles
@@ -259,7 +260,9 @@ class Log:
         check_word("on_corrupt", on_corrupt, ("raise", "skip"))
         if target_bytes is not None and target_bytes < 1:
             raise ValueError(f"target_bytes {target_bytes}: expected 1 or more")
-        found = bounds(
+        # The read itself meets the bytes that the disk cannot read, after the rows before them.
+        find = partial(
+            bounds,
             self.files,
             start_offset,
             end_offset,
@@ -269,6 +272,7 @@ class Log:
             verify_transactions=verify_transactions,
             skips=on_corrupt == "skip",
         )
+        found = storage.despite_disk_errors(find)
         # The missing records may include some of the time that was looked up.
         is_from_end = not isinstance(start_offset, str) and start_offset is not None and start_offset < 0
         is_open_start = start_offset in (None, "earliest") or start_timestamp is not None or is_from_end

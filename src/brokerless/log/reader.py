@@ -189,19 +189,10 @@ def _rows(
         before = found.null_timestamps
         with contextlib.ExitStack() as closing:
             closing.enter_context(located(split.path))
-            file, is_planned = (None, True) if split.is_absent else _open(split)
-            if file is not None:
-                closing.enter_context(file)
-            reader = _native.SplitReader(
-                split,
-                file,
-                columns,
-                is_planned=is_planned,
-                cut_short=partial(_cut_short, split),
-                check_crcs=check_crcs,
-                max_rows=_MAX_ROWS,
-                spark=for_spark,
-            )
+            opened = partial(_opened, split, columns, closing, check_crcs=check_crcs, for_spark=for_spark)
+            # If it skips damage, it reads the whole file at once. Without checksums, it does not know all damage.
+            skips = split.on_corrupt == "skip" and check_crcs
+            reader = storage.despite_disk_errors(opened) if skips else opened()
             for part in reader:
                 if isinstance(part, tuple):
                     path, *lost = part
@@ -212,6 +203,24 @@ def _rows(
                 # The decoder stops only between Kafka batches, and a batch may hold more records than the limit.
                 for start in range(0, part.num_rows, _MAX_ROWS):
                     yield part.slice(start, _MAX_ROWS)
+
+
+def _opened(
+    split: Split, columns: Sequence[str], closing: contextlib.ExitStack, *, check_crcs: bool, for_spark: bool
+) -> _native.SplitReader:
+    file, is_planned = (None, True) if split.is_absent else _open(split)
+    if file is not None:
+        closing.enter_context(file)
+    return _native.SplitReader(
+        split,
+        file,
+        columns,
+        is_planned=is_planned,
+        cut_short=partial(_cut_short, split),
+        check_crcs=check_crcs,
+        max_rows=_MAX_ROWS,
+        spark=for_spark,
+    )
 
 
 def _cut_short(split: Split, next_offset: int) -> Defect | None:
