@@ -260,9 +260,34 @@ class Log:
         check_word("on_corrupt", on_corrupt, ("raise", "skip"))
         if target_bytes is not None and target_bytes < 1:
             raise ValueError(f"target_bytes {target_bytes}: expected 1 or more")
-        # The read itself meets the bytes that the disk cannot read, after the rows before them.
-        find = partial(
-            bounds,
+        # The read itself meets the bytes that the disk cannot read.
+        return storage.despite_disk_errors(
+            partial(
+                self._plan,
+                start_offset,
+                end_offset,
+                start_timestamp=start_timestamp,
+                end_timestamp=end_timestamp,
+                isolation_level=isolation_level,
+                target_bytes=target_bytes,
+                on_corrupt=on_corrupt,
+                verify_transactions=verify_transactions,
+            )
+        )
+
+    def _plan(
+        self,
+        start_offset: StartOffset | None,
+        end_offset: EndOffset | None,
+        *,
+        start_timestamp: Time | None,
+        end_timestamp: Time | None,
+        isolation_level: IsolationLevel,
+        target_bytes: int | None,
+        on_corrupt: OnCorrupt,
+        verify_transactions: bool,
+    ) -> list[Split]:
+        found = bounds(
             self.files,
             start_offset,
             end_offset,
@@ -272,7 +297,6 @@ class Log:
             verify_transactions=verify_transactions,
             skips=on_corrupt == "skip",
         )
-        found = storage.despite_disk_errors(find)
         # The missing records may include some of the time that was looked up.
         is_from_end = not isinstance(start_offset, str) and start_offset is not None and start_offset < 0
         is_open_start = start_offset in (None, "earliest") or start_timestamp is not None or is_from_end

@@ -225,7 +225,7 @@ def test_every_kind_is_raised_here():
         *("directory-id-differs", "directory-absent", "shutdowns-differ"),
     }
     # That of a cut snapshot is raised with the metadata of a cluster (test_cluster.py).
-    assert set(BROKEN) | others | {"metadata-cut"} == set(CODES)
+    assert set(BROKEN) | others | {"metadata-cut", "disk-unreadable"} == set(CODES)
 
 
 def test_quick_reads_headers_only(data):
