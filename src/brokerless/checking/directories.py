@@ -179,6 +179,7 @@ def _damage(state: ClusterState | ValueError | BrokerlessError, paths: Sequence[
     """Yield the faults of metadata that keep a controller from starting."""
     if isinstance(state, BrokerlessError):
         path, position = getattr(state, "path", None) or paths[0], getattr(state, "position", None)
+        path = storage.as_given(path, *paths)
         # The metadata that a new cluster starts with are checked with the small files of their directory.
         if not path.endswith(checkpoints.BOOTSTRAP):
             code = "metadata-cut" if isinstance(state, CutSnapshotError) else "metadata-damaged"
