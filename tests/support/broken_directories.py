@@ -36,11 +36,6 @@ def obstructed(data):
     first(data, "timeindex").mkdir()
 
 
-def pipe(data):
-    first(data).unlink()
-    os.mkfifo(first(data))
-
-
 def last(data, extension="log"):
     return data / "t-0" / f"00000000000000000020.{extension}"
 
@@ -267,7 +262,6 @@ BROKEN = {
     "topic-id-missing": lambda data: (data / "t-0/partition.metadata").unlink(),
     "partition-stray": stray,
     "file-obstructed": obstructed,
-    "file-unreadable": pipe,
     "stray": lambda data: (data / f"t-1.{'0' * 32}-stray").mkdir(),
     "leftover": lambda data: (data / f"t-1.{'0' * 32}-delete").mkdir(),
     "name-unknown": lambda data: (data / "lost+found").mkdir(),

@@ -696,7 +696,7 @@ CODES: dict[str, Code] = {
     "file-unreadable": Code(
         "error",
         "a file or a directory cannot be read, so that it is not checked",
-        "If it cannot read the file either, it takes the log directory offline, or does not start.",
+        "If it cannot read the file either, it takes the log directory offline, or stops.",
         "A read of the file raises an error.",
         "run `brokerless check` as the user of the broker, or as another user who may read the file; if something that "
         f"is not a file has its name, move that out. If the disk cannot read it, {IMAGE_FIRST}",

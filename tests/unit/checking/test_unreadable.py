@@ -161,6 +161,19 @@ def test_a_block_is_read_once_and_its_neighbours_are_kept(tmp_path, monkeypatch)
     assert storage.unreadable_ranges(str(path)) == []
 
 
+def test_a_pipe_in_the_place_of_a_segment_does_not_hide_other_findings(data):
+    (data / LOG).unlink()
+    os.mkfifo(data / LOG)
+    (data / "u-0/leader-epoch-checkpoint").write_text("x")
+    for level in ("quick", "default", "deep"):
+        unread, other = sorted(bl.check(data, level=level), key=lambda one: one.topic)
+        assert (unread.code, unread.path) == ("file-unreadable", str(data / LOG))
+        assert unread.message == "it cannot be read: not a regular file"
+        assert other.code == "epochs-damaged"
+    with pytest.raises(OSError, match="not a regular file"):
+        bl.repair(data, dry_run=True)
+
+
 @needs_denial
 def test_what_the_user_may_not_read_does_not_hide_other_findings(data, tmp_path):
     with bl.open_log_dir(data) as log_dir:
