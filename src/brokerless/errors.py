@@ -28,6 +28,7 @@ path.
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -118,6 +119,11 @@ class _PlacedError(BrokerlessError):
         text = remedy_for(self.path)
         return None if text is None else Remedy(text)
 
+
+IMAGE_FIRST = "image the disk with ddrescue first, and work on the copy"
+"""The remedy for a disk that cannot read some bytes: each attempt to read them may make it worse."""
+# Disks and most file systems say EIO. Some file systems say EUCLEAN or EBADMSG if a checksum of theirs is wrong.
+_DISK_ERRORS = (errno.EIO, errno.EBADMSG, getattr(errno, "EUCLEAN", errno.EIO))
 
 _REPAIR = "run `brokerless repair`, or remove the file"
 # Indexes are not listed, because reads work without them.
@@ -330,3 +336,17 @@ def located(path: str) -> Iterator[None]:
         if error.path is None:
             error.path = os.fspath(path)
         raise
+
+
+def is_disk_error(error: BaseException) -> bool:
+    """Return whether an error means that the disk could not read bytes, or that the file system found them wrong."""
+    return isinstance(error, OSError) and error.errno in _DISK_ERRORS
+
+
+def read_error(number: int | None, path: str | os.PathLike[str], position: int) -> OSError:
+    """Return the error of a read of a file, from its number: with the position and the remedy if the disk failed."""
+    number = errno.EIO if number is None else number
+    reason = os.strerror(number)
+    if number in _DISK_ERRORS:
+        reason += f" at byte {position}; {IMAGE_FIRST}"
+    return OSError(number, reason, os.fspath(path))

@@ -211,7 +211,7 @@ def plan(
                     log.root.path,
                     log.topic,
                     log.partition,
-                    sum(segment.size for segment in log.segments),
+                    _size(log),
                     configs.get(log.topic or ""),
                 )
                 for log in logs
@@ -244,7 +244,7 @@ def _check(
             known = threads.start(around)
         for number, share in enumerate(shares):
             with collected():
-                checks = [LogCheck(log, level, partial(progress, log.name)) for log, _ in share]
+                checks = [LogCheck(log, level, partial(progress, log.name), goes_on=True) for log, _ in share]
                 of_segments: dict[int, Future[list[Finding]]] = {}
                 # The largest logs first, so that no thread has a large one left at the end.
                 for at in sorted(range(len(share)), key=lambda at: -share[at][1]):
@@ -270,13 +270,23 @@ def _shares(logs: Iterable[Log], threads: int) -> Iterator[list[tuple[Log, int]]
     """Divide logs into runs of neighbors that are checked at the same time. Each log comes with its size."""
     share: list[tuple[Log, int]] = []
     for log in logs:
-        share.append((log, sum(segment.size for segment in log.segments)))
+        share.append((log, _size(log)))
         is_large = len(share) >= _SHARE_LOGS * threads and sum(size for _, size in share) >= _SHARE_BYTES
         if is_large or len(share) >= _MOST_LOGS:
             yield share
             share = []
     if share:
         yield share
+
+
+def _size(log: Log) -> int:
+    """Return the size of a log's segments, in bytes; 0 if the log cannot be read, which is a finding."""
+    try:
+        return sum(segment.size for segment in log.segments)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return 0
 
 
 def check_directories(directories: DirectoriesToCheck) -> Iterator[Finding]:
@@ -332,7 +342,7 @@ def check_log(
     Raises:
         FileNotFoundError: one of the segments no longer exists.
     """
-    checked = LogCheck(listed, level, progress, count=count, gone=gone)
+    checked = LogCheck(listed, level, progress, count=count, gone=gone, goes_on=True)
     return _at_given_path(listed, chain(checked.of_segments(), checked.of_log(config)))
 
 

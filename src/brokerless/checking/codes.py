@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from brokerless.errors import IMAGE_FIRST
+
 Severity = Literal["error", "warning", "note"]
 """The severity of a finding.
 
@@ -125,6 +127,17 @@ CODES: dict[str, Code] = {
         loses_records=True,
         is_cured=True,
         stops_broker=True,
+        level="quick",
+    ),
+    "disk-unreadable": Code(
+        "error",
+        "the disk cannot read some bytes of a batch",
+        "When it reads these bytes, for a fetch or at its start, it takes the log directory offline, or stops.",
+        "A read returns the rows before these bytes, and raises an error. Records in them are lost.",
+        f"{IMAGE_FIRST}: ddrescue tries again to read the bytes. {_REPLICA}. {_SKIP}. {_RECOVERS}",
+        subject="batch",
+        loses_records=True,
+        is_cured=True,
         level="quick",
     ),
     "batch-cut": Code(
@@ -685,6 +698,15 @@ CODES: dict[str, Code] = {
         "if the segment belongs to this log, rename the file: write the offset with 20 digits. If not, move the file "
         "out of the directory",
         is_unserved=True,
+        level="quick",
+    ),
+    "file-unreadable": Code(
+        "error",
+        "a file or a directory cannot be read, so that it is not checked",
+        "If it cannot read the file either, it takes the log directory offline, or stops.",
+        "A read of the file raises an error.",
+        "run `brokerless check` as the user of the broker, or as another user who may read the file; if something that "
+        f"is not a file has its name, move that out. If the disk cannot read it, {IMAGE_FIRST}",
         level="quick",
     ),
     "file-foreign": Code(

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 _COORDINATORS = "__transaction_state"
 
 
+class UnreadableError(CorruptRecordError):
+    """The error for metadata that are not known because a file cannot be read."""
+
+
 def check_directory(root: LogDirFiles, beside: Collection[str]) -> Iterator[Finding]:
     """Check the names and small files of one log directory. `beside` are its broker's other log directories."""
     yield from map(_of_fault, (*start_faults(root.path, beside), *missing_ids(root.path, beside)))
@@ -108,6 +112,10 @@ def known_cluster(paths: Sequence[str]) -> ClusterState | ValueError | Brokerles
         return cluster(*paths)
     except (ValueError, BrokerlessError) as error:
         return error
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return UnreadableError(f"it cannot be read: {error.strerror or error}", path=error.filename)
 
 
 def check_cluster(
@@ -135,8 +143,10 @@ def check_cluster(
     if any(log.topic == _COORDINATORS for log in directories.logs(all_replicas=True)):
         from brokerless.state.transactions import transactions  # noqa: PLC0415 - Arrow is slow to import
 
-        with suppress(BrokerlessError, ValueError):
-            yield from hanging(transactions(*paths), lambda topic, partition: directories.log(topic, partition).path)
+        # Files that cannot be read are findings of other logs.
+        with suppress(BrokerlessError, ValueError, OSError):
+            found = storage.despite_disk_errors(transactions, *paths)
+            yield from hanging(found, lambda topic, partition: directories.log(topic, partition).path)
 
 
 def hanging(table: pa.Table, path_of: Callable[[str, int], str]) -> Iterator[Finding]:
@@ -169,9 +179,11 @@ def _damage(state: ClusterState | ValueError | BrokerlessError, paths: Sequence[
     """Yield the faults of metadata that keep a controller from starting."""
     if isinstance(state, BrokerlessError):
         path, position = getattr(state, "path", None) or paths[0], getattr(state, "position", None)
+        path = storage.as_given(path, *paths)
         # The metadata that a new cluster starts with are checked with the small files of their directory.
         if not path.endswith(checkpoints.BOOTSTRAP):
             code = "metadata-cut" if isinstance(state, CutSnapshotError) else "metadata-damaged"
+            code = "file-unreadable" if isinstance(state, UnreadableError) else code
             yield Finding(code=code, path=path, position=position, message=str(state.args[0]))
     elif not isinstance(state, ValueError) and state.refusal is not None:
         yield Finding(code="metadata-damaged", path=state.path, message=state.refusal)
@@ -182,7 +194,8 @@ def _placed(directories: LogDirs, state: ClusterState) -> Iterator[Finding]:
     logs = [log for log in directories.logs(all_replicas=True) if log.topic not in (None, file_names.METADATA_TOPIC)]
     clusters = {root.path: state.of_directory(root, directories.roots) for root in directories.roots}
     for log in logs:
-        with suppress(CorruptRecordError):
+        # Damaged and unreadable files are other findings.
+        with suppress(CorruptRecordError, OSError):
             unserved = clusters[log.root.path].unserved((log.topic or "", log.partition or 0), log.topic_id)
             # A missing id is found without the metadata.
             if unserved is not None and unserved.code != "topic-id-missing":

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from heapq import heappop, heappush
 from itertools import chain, islice
 from operator import attrgetter
@@ -17,7 +18,14 @@ from brokerless import _native
 from brokerless.checking.batch_check import MOST, BatchCheck
 from brokerless.checking.finding import Finding
 from brokerless.checking.segments import SegmentReplay, check_segment
-from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError, located
+from brokerless.errors import (
+    IMAGE_FIRST,
+    BrokerlessError,
+    CorruptRecordError,
+    UnsupportedFormatError,
+    is_disk_error,
+    located,
+)
 from brokerless.inspection.findings import zeros_in_words
 from brokerless.io import storage
 from brokerless.io.clock import now_ms
@@ -46,7 +54,7 @@ from brokerless.recovery.segment_replay import feed
 from brokerless.wording import counted, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from brokerless.inspection.findings import Count
     from brokerless.layout.topic_config import TopicConfig
@@ -58,6 +66,7 @@ if TYPE_CHECKING:
 # much shorter.
 _MOST_OF_KEY = 1000
 _FOR_EVER = (1 << 63) - 1
+_UNREAD = "disk-unreadable"
 _INDEXES = ("offset-index", "time-index", "transaction-index")
 # The default of transaction.max.timeout.ms. The metadata do not have it, because brokers read it from
 # server.properties.
@@ -80,6 +89,7 @@ class LogCheck:
         progress: called with the size of each segment that was checked, in bytes.
         count: called with each file and its runs of sound batches, unless the level is "quick".
         gone: called with the error for a segment that no longer exists; None: raise the error.
+        goes_on: whether a file that cannot be read is a finding; otherwise, it is an error.
     """
 
     def __init__(
@@ -90,8 +100,11 @@ class LogCheck:
         *,
         count: Count | None = None,
         gone: Callable[[FileNotFoundError], None] | None = None,
+        goes_on: bool = False,
     ) -> None:
         self._log, self._level, self._progress = log, level, progress
+        self._goes_on = goes_on
+        self._unread: set[str] = set()
         self._count, self._gone = count, gone
         self._is_compacted = log.root.first_dirty_offsets.get((log.topic or "", log.partition or 0), 0) > 0
         self._is_damaged = self._has_transactions = False
@@ -111,35 +124,33 @@ class LogCheck:
         for found in map(self._after_a_crash, self._of_segments()):
             if found.kind.subject == "batch" and not is_loaded:
                 is_loaded, error = True, self._load_error()
-            if error is not None and _is_cause(found, error):
+            if error is not None and found.code != _UNREAD and _is_cause(found, error):
                 yield replace(found, code="batch-unloadable")
             else:
                 yield found
 
     def _of_segments(self) -> Iterator[Finding]:
-        yield from self._names()
-        yield from self._faults()
-        yield from self._offsets()
-        if not self._log.segments:
-            yield from self._missing()
-        if self._level == "quick":
-            yield from self._headers()
+        yield from self._despite_errors(self._names)
+        if not self._can_be_listed:
             return
-        checks, snapshots = BatchCheck(self._log), _Snapshots(self._log)
+        for look in (self._faults, self._offsets, self._missing):
+            yield from self._despite_errors(look)
+        if self._level == "quick":
+            for segment in self._log.segments:
+                yield from self._despite_errors(partial(self._headers, segment))
+        else:
+            yield from self._all_batches()
+
+    def _all_batches(self) -> Iterator[Finding]:
+        checks = BatchCheck(self._log)
+        # The snapshots of a log with damage are not compared.
+        snapshots = None if self._is_damaged else _Snapshots(self._log)
         for segment in self._log.segments:
             size = 0
-            # The snapshots of a log with damage are not compared.
-            replay = None if self._is_damaged else snapshots.before(segment)
+            replay = None if self._is_damaged or snapshots is None else snapshots.before(segment)
             try:
                 size = segment.size
-                for found in check_segment(
-                    self._log,
-                    segment,
-                    checks,
-                    deep=self._level == "deep",
-                    replay=replay,
-                    count=self._count,
-                ):
+                for found in self._despite_errors(partial(self._batches, segment, checks, replay)):
                     # A torn tail after a crash does not count, because the log before it is whole.
                     self._is_damaged |= found.kind.loses_records and found.severity != "note"
                     yield found
@@ -149,15 +160,52 @@ class LogCheck:
                 self._gone(error)
                 # The missing segment is not a gap, and the small files cannot be compared with it.
                 self._is_damaged = True
-            if replay is not None and not self._is_damaged:
+            if replay is not None and snapshots is not None and not self._is_damaged:
                 snapshots.after(segment, replay, has_producers=checks.has_producers)
             self._progress(size)
         self._is_compacted |= checks.is_compacted
         self._has_transactions = checks.has_transactions
-        self._of_epochs = list(self._epochs(checks))
-        if not self._is_damaged:
+        self._of_epochs = list(self._despite_errors(partial(self._epochs, checks)))
+        if snapshots is not None and not self._is_damaged:
             self._gaps = checks.offset_gaps, checks.sequence_gaps
             self._of_snapshots = list(snapshots.finish())
+
+    def _batches(self, segment: Segment, checks: BatchCheck, replay: SegmentReplay | None) -> Iterator[Finding]:
+        # A replay that a disk error ended cannot begin again.
+        replay = None if self._is_damaged else replay
+        is_deep = self._level == "deep"
+        for found in check_segment(self._log, segment, checks, deep=is_deep, replay=replay, count=self._count):
+            yield _with_unread(found, storage.unreadable_ranges(segment.path))
+
+    def _despite_errors(self, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+        """Yield findings; if the check goes on despite errors, also those on files that cannot be read.
+
+        If the disk cannot read bytes of a `.log`, look a second time, around these bytes.
+        """
+        if not self._goes_on:
+            yield from look()
+            return
+        found: Iterable[Finding]
+        try:
+            try:
+                found = list(look())
+            except OSError as error:
+                if not is_disk_error(error):
+                    raise
+                self._is_damaged = True
+                with storage.bridged():
+                    found = list(look())
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            self._is_damaged = True
+            found = [unreadable(error, self._log)]
+        yield from (one for one in found if one.code != "file-unreadable" or one.path not in self._unread)
+        self._unread |= {one.path for one in found if one.code == "file-unreadable"}
+
+    @property
+    def _can_be_listed(self) -> bool:
+        return not self._unread
 
     def of_log(self, config: TopicConfig | None) -> Iterator[Finding]:
         """Compare the log's small files with its batches, and yield the findings. Call this after `of_segments`.
@@ -165,10 +213,10 @@ class LogCheck:
         Args:
             config: the settings of the topic; None if not known.
         """
-        return map(self._after_a_crash, self._of_log(config))
+        return map(self._after_a_crash, self._despite_errors(partial(self._of_log, config)))
 
     def _of_log(self, config: TopicConfig | None) -> Iterator[Finding]:
-        if self._level == "quick":
+        if self._level == "quick" or not self._can_be_listed:
             return
         self._is_compacted |= config is not None and config.is_compacted
         if not self._is_compacted:
@@ -195,8 +243,8 @@ class LogCheck:
         entry on. If there is no producer snapshot of the log end, it also reads the batches since the last snapshot.
         """
         try:
-            # Other findings report what the notes say, and missing and unsupported files.
-            clean_start(self._log)
+            # Other findings report what the notes say, and missing, unsupported and unreadable files.
+            storage.despite_disk_errors(clean_start, self._log)
         except CorruptRecordError as error:
             return error
         return None
@@ -255,7 +303,7 @@ class LogCheck:
         from brokerless.state.transactions import timeouts  # noqa: PLC0415 - Arrow is slow to import
 
         # Faults in these logs are findings of other logs.
-        with suppress(BrokerlessError, FileNotFoundError, ValueError), collected():
+        with suppress(BrokerlessError, OSError, ValueError), collected():
             return timeouts(self._log.root.path, producers)
         return {}
 
@@ -311,9 +359,9 @@ class LogCheck:
     def _offsets(self) -> Iterator[Finding]:
         """Yield a finding for each checkpoint with an offset above the end of the log."""
         log = self._log
+        end = log.files.extent.next_offset
         if log.files.is_file or log.root.is_locked:
             return
-        end = log.files.extent.next_offset
         start = log.root.log_start_offsets.get((log.topic or "", log.partition or 0), 0)
         if start > end and log.segments:
             message = f"the log start offset is {start}, but the log ends at offset {end}"
@@ -325,7 +373,7 @@ class LogCheck:
 
     def _missing(self) -> Iterator[Finding]:
         """Yield the records that a log without segments should have."""
-        for missing in self._log.files.missing:
+        for missing in () if self._log.segments else self._log.files.missing:
             yield Finding.of(missing, self._log.topic, self._log.partition)
 
     def _missing_head(self) -> Iterator[Finding]:
@@ -347,27 +395,28 @@ class LogCheck:
             )
             yield from self._unexplained([found], [])
 
-    def _headers(self) -> Iterator[Finding]:
+    def _headers(self, segment: Segment) -> Iterator[Finding]:
         """Check the framing and the order of batches by their headers alone."""
-        for segment in self._log.segments:
-            walk = _native.HeaderWalk()
-            try:
-                with segment.open() as file:
-                    extent, size = segment.extent(file), file.size()
-                    walk_whole_batches(segment, walk, file, 0, extent.end_position)
-                if extent.damage is not None:
-                    raise extent.damage
-                if segment.is_last:
-                    missing = self._log.files.claimed_lost_after(segment)
-                    for one in (one for one in missing if one.code == "records-missing"):
-                        yield Finding.of(one, self._log.topic, self._log.partition)
-                if self._log.root.is_clean and extent.end_position < size:
-                    message = zeros_in_words(extent.end_position, size)
-                    yield self._finding("tail-zeros", segment.path, message, position=extent.end_position)
-            except (CorruptRecordError, UnsupportedFormatError) as error:
-                code = "tail-torn" if segment.is_last and not self._log.root.is_clean else "batch-framing"
-                yield self._finding(code, segment.path, str(error.args[0]), position=error.position)
-            self._progress(segment.size)
+        walk = _native.HeaderWalk()
+        try:
+            with segment.open() as file:
+                extent, size = segment.extent(file), file.size()
+                walk_whole_batches(segment, walk, file, 0, extent.end_position)
+            if extent.damage is not None:
+                raise extent.damage
+            if segment.is_last:
+                missing = self._log.files.claimed_lost_after(segment)
+                for one in (one for one in missing if one.code == "records-missing"):
+                    yield Finding.of(one, self._log.topic, self._log.partition)
+            if self._log.root.is_clean and extent.end_position < size:
+                message = zeros_in_words(extent.end_position, size)
+                yield self._finding("tail-zeros", segment.path, message, position=extent.end_position)
+        except (CorruptRecordError, UnsupportedFormatError) as error:
+            code = "tail-torn" if segment.is_last and not self._log.root.is_clean else "batch-framing"
+            yield self._finding(code, segment.path, str(error.args[0]), position=error.position)
+        for start, end in storage.unreadable_ranges(segment.path):
+            yield self._finding(_UNREAD, segment.path, _unread_in_words(start, end), position=start)
+        self._progress(segment.size)
 
     def _unexplained(self, gaps: list[Finding], of_sequences: list[tuple[int, Finding]]) -> Iterator[Finding]:
         """Yield gaps in the offsets and in each producer's sequence numbers, except gaps that a repair has recorded."""
@@ -514,6 +563,27 @@ class LogCheck:
             before = last
 
 
+def unreadable(error: OSError, log: Log) -> Finding:
+    """Return the finding for a file or a directory of a log that cannot be read."""
+    path = log.path if error.filename is None else os.fsdecode(error.filename)
+    message = f"it cannot be read: {error.strerror or error}"
+    return Finding(code="file-unreadable", topic=log.topic, partition=log.partition, path=path, message=message)
+
+
+def _with_unread(found: Finding, unreadable: Sequence[tuple[int, int]]) -> Finding:
+    """Return a finding. A damaged batch with bytes that the disk cannot read becomes a finding of the disk."""
+    position, end = found.position, found.next_position
+    if found.kind.subject == "batch" and found.path.endswith(".log") and position is not None:
+        for start, stop in unreadable:
+            if start < (NO_END if end is None else end) and position < stop:
+                return replace(found, code=_UNREAD, message=_unread_in_words(start, stop))
+    return found
+
+
+def _unread_in_words(start: int, end: int) -> str:
+    return f"the disk cannot read bytes {start} to {end - 1}; {IMAGE_FIRST}"
+
+
 def _largest(segment: Segment) -> int:
     """Return the largest timestamp of a segment's data. Ignore markers, because brokers give them their timestamp."""
     largest = -1
@@ -582,6 +652,9 @@ class _Snapshots:
                 stored = _native.Producers.from_snapshot(content, now=0, producer_id_expiration_ms=_FOR_EVER)
         except CorruptRecordError as error:
             self._add("snapshot-damaged", path, str(error.args[0]), error.position)
+            return
+        except PermissionError as error:
+            self._found.append(unreadable(error, self._log))
             return
         is_at_boundary = segment is None or segment.base_offset >= offset
         # Compare the bytes first, because most snapshots equal the ones that brokerless would write.

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from brokerless.log.defect import Defect
     from brokerless.log.log import Log
+    from brokerless.log.segment import Segment
     from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.metadata.topic_settings import Cluster
 
@@ -156,13 +158,16 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
             return look()
         except _DAMAGE as error:
             said = {"code": "unreadable", "path": getattr(error, "path", None) or log.path, "message": str(error)}
-            if isinstance(error, PermissionError):
-                said |= {"path": os.fspath(error.filename or log.path), "message": in_words(error)}
+            if isinstance(error, OSError) and error.filename is not None:
+                said |= {"path": os.fsdecode(error.filename), "message": in_words(error)}
             if said not in damage:
                 damage.append(said)
             return None
 
     walk = known(lambda: header_walk(log.files))
+    # The walk ends at the first file that cannot be opened.
+    for segment in () if walk else known(lambda: log.segments) or ():
+        known(partial(_open, segment))
     damage += [_damage(missing, missing.path) for missing in known(lambda: log.files.missing) or ()]
     end = known(lambda: log.files.damage_at_end)
     if end is not None and not any(f"{end.path}:{end.position}" in said["message"] for said in damage):
@@ -189,6 +194,11 @@ def _description(log: Log, *, is_read: bool | None) -> dict[str, Any]:
         "compressions": walk and walk.compressions,
         "damage": damage or None,
     }
+
+
+def _open(segment: Segment) -> None:
+    with segment.open():
+        pass
 
 
 def _is_denial(damage: dict[str, Any]) -> bool:

@@ -136,10 +136,12 @@ class RepairPlan:
                 found = [*check.of_segments(), *check.of_log(configs.get(str(log.topic)))]
                 return [one for one in found if one.severity == "error"]
 
-            repairs = list(threads.map(planned, logs))
+            repairs = list(threads.map(partial(storage.despite_disk_errors, planned), logs))
             of_moving = {
                 os.path.basename(log.path): findings
-                for log, findings in zip(moving, threads.map(faults, moving), strict=True)
+                for log, findings in zip(
+                    moving, threads.map(partial(storage.despite_disk_errors, faults), moving), strict=True
+                )
             }
             return cls(
                 path=path,
@@ -240,12 +242,7 @@ class RepairPlan:
         root, changed = self._root_path, self._changed
         self.at_rest.check()
         result = self.report(root)
-        for one in changed:
-            if storage.is_link(one.log.path):
-                raise ValueError(
-                    f"{one.log.path} is a link, and a repair in place would replace it by a directory: repair to a new "
-                    f"directory ({option('output')})"
-                )
+        _check_replaceable(changed)
         damaged_files = self._damaged_checkpoints()
         if not changed and not damaged_files and not self.moving:
             return result
@@ -466,10 +463,23 @@ def _save(content: Slice, to: str) -> None:
     # Only a regular file has bytes to keep.
     if not storage.is_file(content.path):
         return
-    with storage.File(content.path) as source, disk.create(to) as output:
+    with storage.bridged(every=True), storage.File(content.path) as source, disk.create(to) as output:
         for position in range(content.start, content.end, _BLOCK):
             output.append(source.read(position, min(_BLOCK, content.end - position)))
         output.sync()
+
+
+def _check_replaceable(changed: Iterable[LogRepair]) -> None:
+    """Refuse a repair in place of a partition that is a link, or that has bytes which another read may still get."""
+    for one in changed:
+        if storage.is_link(one.log.path):
+            raise ValueError(
+                f"{one.log.path} is a link, and a repair in place would replace it by a directory: repair to a new "
+                f"directory ({option('output')})"
+            )
+        unread = next((found for found in one.findings if found.code == "disk-unreadable"), None)
+        if unread is not None:
+            raise ValueError(f"{unread.path}: {unread.message}, or repair to a new directory ({option('output')})")
 
 
 def _key(log: Log) -> tuple[str, int]:

@@ -326,7 +326,8 @@ class RescuePlan:
         plan._note_fork(others)
         if metadata is None:
             result.doubts += plan._committed_elsewhere(topics)
-        with Threads() as threads:
+        # Disks that need a rescue may be failing ones.
+        with storage.bridged(), Threads() as threads:
             list(threads.map(plan._examine, partitions))
         plan._report_all()
         return plan

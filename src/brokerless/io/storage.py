@@ -10,14 +10,20 @@ import contextlib
 import errno
 import io
 import os
+import re
 import stat
-from typing import Self
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from brokerless import _native
-from brokerless.errors import CorruptRecordError
+from brokerless.errors import CorruptRecordError, is_disk_error, read_error
 from brokerless.io import remote
 from brokerless.io.remote import is_remote
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_T = TypeVar("_T")
 # Preallocated index files hold a few entries, followed by up to 10 MiB of zeros. A block is a multiple of the sizes of
 # an entry: 8 bytes in offset indexes, 12 in time indexes.
 _BLOCK = 3 << 15
@@ -27,6 +33,11 @@ _ZEROS = bytes(_BLOCK)
 _MAX_WHOLE = 64 << 20
 # The errors that mean that something else is in the place of a file, not that the file may not be read.
 _OBSTRUCTED = (errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO)
+
+# A disk that cannot read a byte loses at least one such block; the file system reads no smaller ones.
+_DISK_BLOCK = 1 << 12
+_SEGMENT = re.compile(r"\.log(\.\w+)?$")
+_BRIDGED: ContextVar[_Unreadable | None] = ContextVar("brokerless.storage.bridged", default=None)
 
 
 def absolute(path: str) -> str:
@@ -160,16 +171,19 @@ def read_all(path: str) -> bytes:
     """Return a small file's content.
 
     Raises:
-        CorruptRecordError: a directory, a device or a circular link is in the place of the file.
+        CorruptRecordError: a directory, a device or a circular link is in the place of the file, or the disk cannot
+            read it.
         OSError: the file cannot be read, or is larger than 64 MiB.
     """
     try:
         with File(path) as file:
             return file.read(0, _bounded(file))
     except OSError as error:
-        if error.errno not in _OBSTRUCTED:
-            raise
-        raise CorruptRecordError(f"cannot be read as a file: {error.strerror}", path=path) from error
+        if error.errno in _OBSTRUCTED:
+            raise CorruptRecordError(f"cannot be read as a file: {error.strerror}", path=path) from error
+        if is_disk_error(error):
+            raise CorruptRecordError(f"cannot be read: {error.strerror}", path=path) from error
+        raise
 
 
 def check_no_link(path: str) -> None:
@@ -245,7 +259,7 @@ class File:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._file = remote.Object(path) if is_remote(path) else _Local(path)
+        self._file = remote.Object(path) if is_remote(path) else _local(path)
 
     def __enter__(self) -> Self:
         return self
@@ -263,8 +277,8 @@ class File:
 
     @property
     def local(self) -> _native.LocalFile | None:
-        """The file as the core reads it; None for an object."""
-        return self._file.local if isinstance(self._file, _Local) else None
+        """The file as the core reads it; None for a file that only `read_into` reads."""
+        return self._file.local if type(self._file) is _Local else None
 
     def fileno(self) -> int:
         """Return the file descriptor, as the source of a copy. Do not read from the descriptor."""
@@ -286,9 +300,10 @@ class File:
 
 
 class _Local:
-    __slots__ = ("_file", "local")
+    __slots__ = ("_file", "_path", "local")
 
     def __init__(self, path: str) -> None:
+        self._path = path
         self.local: _native.LocalFile | None = _native.LocalFile(path)
         # `local` owns the descriptor, and may outlive this object in a reader of the core.
         self._file = io.FileIO(self.local.fileno(), closefd=False)
@@ -310,8 +325,114 @@ class _Local:
         self._file.seek(position)
         filled = 0
         while filled < len(buffer):
-            count = self._file.readinto(buffer[filled:])
+            try:
+                count = self._file.readinto(buffer[filled:])
+            except OSError as error:
+                raise read_error(error.errno, self._path, position + filled) from error
             if not count:
                 break
             filled += count
         return filled
+
+
+def _local(path: str) -> _Local:
+    unreadable = _BRIDGED.get()
+    if unreadable is None or not (unreadable.every or _SEGMENT.search(path)):
+        return _Local(path)
+    return _Bridged(path, unreadable)
+
+
+class _Unreadable:
+    """The blocks of files that the disk could not read. `every`: files of all kinds are bridged, not only segments."""
+
+    def __init__(self, *, every: bool) -> None:
+        self.every = every
+        self._blocks: dict[str, dict[int, int]] = {}
+
+    def add(self, path: str, block: int, size: int) -> None:
+        """Add a block of a file, by its number. The last block ends with the file, which has `size` bytes."""
+        self._blocks.setdefault(path, {})[block] = min((block + 1) * _DISK_BLOCK, size)
+
+    def has(self, path: str, block: int) -> bool:
+        """Return whether the disk could not read a block of a file."""
+        return block in self._blocks.get(path, ())
+
+    def ranges(self, path: str) -> list[tuple[int, int]]:
+        """Return the ranges of bytes of a file that the disk could not read, ascending."""
+        found: list[tuple[int, int]] = []
+        for block, end in sorted(self._blocks.get(path, {}).items()):
+            start = block * _DISK_BLOCK
+            found.append((found.pop()[0] if found and found[-1][1] == start else start, end))
+        return found
+
+
+@contextlib.contextmanager
+def bridged(*, every: bool = False) -> Iterator[None]:
+    """In the `with` block, read bytes of a `.log` that the disk cannot read as 0xff, and record where they are.
+
+    No batch has such a header. Only checksums tell that such bytes are in the body of a batch, so the block must verify
+    them. It must not contain `yield`.
+
+    Args:
+        every: bridge such bytes in every `File`; otherwise, they are errors in files that are no `.log`.
+    """
+    token = _BRIDGED.set(_Unreadable(every=every))
+    try:
+        yield
+    finally:
+        _BRIDGED.reset(token)
+
+
+def unreadable_ranges(path: str) -> list[tuple[int, int]]:
+    """Return the ranges of bytes of a `.log` that the disk could not read so far, in the `bridged` block around."""
+    unreadable = _BRIDGED.get()
+    return [] if unreadable is None else unreadable.ranges(path)
+
+
+def despite_disk_errors(call: Callable[..., _T], *arguments: object) -> _T:
+    """Call a function; if the disk cannot read bytes, call it again, with `bridged`. Sound disks are read faster so."""
+    try:
+        return call(*arguments)
+    except OSError as error:
+        if not is_disk_error(error):
+            raise
+    with bridged():
+        return call(*arguments)
+
+
+class _Bridged(_Local):
+    """A local file whose unreadable blocks are 0xff."""
+
+    __slots__ = ("_unreadable",)
+
+    def __init__(self, path: str, unreadable: _Unreadable) -> None:
+        super().__init__(path)
+        self._unreadable = unreadable
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        try:
+            return super().read_into(position, buffer)
+        except OSError as error:
+            if not is_disk_error(error):
+                raise
+        # Block by block, each read from the disk once: a damaged disk may take seconds for each attempt.
+        end, filled = min(position + len(buffer), self.size()), 0
+        while (at := position + filled) < end:
+            length = min(end, (at // _DISK_BLOCK + 1) * _DISK_BLOCK) - at
+            count = self._block_into(at, buffer[filled : filled + length])
+            filled += count
+            if count < length:  # truncated during the read
+                break
+        return filled
+
+    def _block_into(self, position: int, buffer: memoryview) -> int:
+        block = position // _DISK_BLOCK
+        if not self._unreadable.has(self._path, block):
+            try:
+                return super().read_into(position, buffer)
+            except OSError as error:
+                if not is_disk_error(error):
+                    raise
+                self._unreadable.add(self._path, block, self.size())
+        buffer[:] = b"\xff" * len(buffer)
+        return len(buffer)

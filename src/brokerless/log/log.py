@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from brokerless.arguments import to_ms
 from brokerless.errors import BrokerlessError
+from brokerless.io import storage
 from brokerless.log import offsets_for_times
 from brokerless.log.offset_range import bounds, check_word, stable_end, visible_end
 from brokerless.log.partition_files import PartitionFiles
@@ -259,6 +260,33 @@ class Log:
         check_word("on_corrupt", on_corrupt, ("raise", "skip"))
         if target_bytes is not None and target_bytes < 1:
             raise ValueError(f"target_bytes {target_bytes}: expected 1 or more")
+        # The read itself meets the bytes that the disk cannot read.
+        return storage.despite_disk_errors(
+            partial(
+                self._plan,
+                start_offset,
+                end_offset,
+                start_timestamp=start_timestamp,
+                end_timestamp=end_timestamp,
+                isolation_level=isolation_level,
+                target_bytes=target_bytes,
+                on_corrupt=on_corrupt,
+                verify_transactions=verify_transactions,
+            )
+        )
+
+    def _plan(
+        self,
+        start_offset: StartOffset | None,
+        end_offset: EndOffset | None,
+        *,
+        start_timestamp: Time | None,
+        end_timestamp: Time | None,
+        isolation_level: IsolationLevel,
+        target_bytes: int | None,
+        on_corrupt: OnCorrupt,
+        verify_transactions: bool,
+    ) -> list[Split]:
         found = bounds(
             self.files,
             start_offset,

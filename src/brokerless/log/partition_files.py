@@ -281,7 +281,7 @@ class PartitionFiles:
         epochs: list[checkpoints.LeaderEpoch] = []
         if (checkpointed or 0) < first and not self.is_file:
             # A read works without epochs: the log then starts at its first local segment.
-            with contextlib.suppress(CorruptRecordError):
+            with contextlib.suppress(CorruptRecordError, OSError):
                 epochs = self.leader_epochs
         return log_start_offset(checkpointed, first, epochs)
 

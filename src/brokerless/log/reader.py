@@ -7,11 +7,11 @@ import errno
 import os
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from brokerless import _native
 from brokerless.arguments import check_number, check_several, unknown
-from brokerless.errors import located
+from brokerless.errors import CorruptRecordError, is_disk_error, located
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
 from brokerless.log.defect import Defect
@@ -189,29 +189,82 @@ def _rows(
         before = found.null_timestamps
         with contextlib.ExitStack() as closing:
             closing.enter_context(located(split.path))
-            file, is_planned = (None, True) if split.is_absent else _open(split)
-            if file is not None:
-                closing.enter_context(file)
-            reader = _native.SplitReader(
-                split,
-                file,
-                columns,
-                is_planned=is_planned,
-                cut_short=partial(_cut_short, split),
-                check_crcs=check_crcs,
-                max_rows=_MAX_ROWS,
-                spark=for_spark,
-            )
-            for part in reader:
+            parts = _Parts(split, columns, closing, check_crcs=check_crcs, for_spark=for_spark)
+            for part in parts:
                 if isinstance(part, tuple):
                     path, *lost = part
                     found.lost.append(Defect(path or split.path, *lost))
                     found.notes.append(str(found.lost[-1]))
                     continue
-                found.null_timestamps = before + reader.null_timestamps
+                found.null_timestamps = before + parts.null_timestamps
                 # The decoder stops only between Kafka batches, and a batch may hold more records than the limit.
                 for start in range(0, part.num_rows, _MAX_ROWS):
                     yield part.slice(start, _MAX_ROWS)
+
+
+class _Parts:
+    """The rows of a split, and the ranges that it leaves out. The error of a disk follows all rows before it."""
+
+    def __init__(
+        self,
+        split: Split,
+        columns: Sequence[str],
+        closing: contextlib.ExitStack,
+        *,
+        check_crcs: bool,
+        for_spark: bool,
+    ) -> None:
+        self._split, self._columns, self._closing, self._for_spark = split, columns, closing, for_spark
+        self._skips = split.on_corrupt == "skip"
+        opened = partial(self._opened, check_crcs=check_crcs)
+        # A reader that skips damage reads the whole file at once. Without checksums, it does not know all damage.
+        self._reader = storage.despite_disk_errors(opened) if self._skips and check_crcs else opened()
+
+    @property
+    def null_timestamps(self) -> int:
+        """The number of timestamps so far that are null because they are outside Spark's range."""
+        return self._reader.null_timestamps
+
+    def __iter__(self) -> Iterator[pa.RecordBatch | tuple[Any, ...]]:
+        done = 0
+        try:
+            for part in self._reader:
+                done += 0 if isinstance(part, tuple) else part.num_rows
+                yield part
+            return
+        except OSError as error:
+            if self._skips or not is_disk_error(error):
+                raise
+            failed = error
+        # The failed read was one of many batches.
+        with storage.bridged():
+            self._reader = self._opened(check_crcs=True)
+        try:
+            for part in self._reader:
+                if isinstance(part, tuple):
+                    yield part
+                    continue
+                known = min(done, part.num_rows)
+                done -= known
+                yield part.slice(known)
+        except CorruptRecordError as error:
+            raise failed from error
+
+    def _opened(self, *, check_crcs: bool) -> _native.SplitReader:
+        split = self._split
+        file, is_planned = (None, True) if split.is_absent else _open(split)
+        if file is not None:
+            self._closing.enter_context(file)
+        return _native.SplitReader(
+            split,
+            file,
+            self._columns,
+            is_planned=is_planned,
+            cut_short=partial(_cut_short, split),
+            check_crcs=check_crcs,
+            max_rows=_MAX_ROWS,
+            spark=self._for_spark,
+        )
 
 
 def _cut_short(split: Split, next_offset: int) -> Defect | None:

@@ -224,8 +224,8 @@ def test_every_kind_is_raised_here():
         *("partition-missing", "partition-lost", "name-taken", "metadata-missing", "ids-conflict"),
         *("directory-id-differs", "directory-absent", "shutdowns-differ"),
     }
-    # That of a cut snapshot is raised with the metadata of a cluster (test_cluster.py).
-    assert set(BROKEN) | others | {"metadata-cut"} == set(CODES)
+    # That of a cut snapshot is raised with the metadata of a cluster (test_cluster.py), others in test_unreadable.py.
+    assert set(BROKEN) | others | {"metadata-cut", "disk-unreadable", "file-unreadable"} == set(CODES)
 
 
 def test_quick_reads_headers_only(data):

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brokerless_core::ReadAt;
@@ -15,7 +15,14 @@ use pyo3::types::PyBytes;
 /// A regular file open for reading. The core reads it without a copy and without the interpreter.
 #[pyclass(module = "brokerless._native", frozen)]
 #[derive(Debug)]
-pub(crate) struct LocalFile(Arc<File>);
+pub(crate) struct LocalFile(Arc<Opened>);
+
+/// An open file, with its path for errors.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    file: File,
+    path: PathBuf,
+}
 
 #[pymethods]
 impl LocalFile {
@@ -29,9 +36,10 @@ impl LocalFile {
                 .open(&path)?;
             file.metadata().map(|metadata| (file, metadata.file_type()))
         });
-        let refused = |number, text| Err(PyOSError::new_err((number, text, path.clone())));
+        let name = path.as_os_str().to_owned();
+        let refused = |number, text| Err(PyOSError::new_err((number, text, name.clone())));
         match opened {
-            Ok((file, kind)) if kind.is_file() => Ok(Self(Arc::new(file))),
+            Ok((file, kind)) if kind.is_file() => Ok(Self(Arc::new(Opened { file, path }))),
             Ok((_, kind)) if kind.is_dir() => refused(libc::EISDIR, "Is a directory"),
             Ok(_) => refused(libc::EINVAL, "not a regular file"),
             Err(error) => {
@@ -44,21 +52,21 @@ impl LocalFile {
                     None => error.to_string(),
                 };
                 // From the number, Python chooses the subclass, such as FileNotFoundError.
-                Err(PyOSError::new_err((number, text, path)))
+                Err(PyOSError::new_err((number, text, name.clone())))
             }
         }
     }
 
     /// The file descriptor. It is closed when the last object that uses the file is dropped.
     fn fileno(&self) -> i32 {
-        self.0.as_raw_fd()
+        self.0.file.as_raw_fd()
     }
 }
 
 /// A file from Python.
 #[derive(Debug, Clone)]
 pub(crate) enum AnyFile {
-    Local(Arc<File>),
+    Local(Arc<Opened>),
     Readable(Arc<Py<PyAny>>),
 }
 
@@ -94,7 +102,7 @@ impl ReadAt for AnyFile {
 
     fn size(&self) -> PyResult<u64> {
         match self {
-            Self::Local(file) => Ok(file.metadata()?.len()),
+            Self::Local(local) => Ok(local.file.metadata()?.len()),
             Self::Readable(file) => {
                 Python::attach(|py| file.call_method0(py, intern!(py, "size"))?.extract(py))
             }
@@ -103,7 +111,8 @@ impl ReadAt for AnyFile {
 
     fn read_at(&self, position: u64, buffer: &mut [u8]) -> PyResult<usize> {
         match self {
-            Self::Local(file) => Ok(file.read_at(position, buffer)?),
+            Self::Local(local) => (local.file.read_at(position, buffer))
+                .map_err(|error| read_error(&error, &local.path, position)),
             Self::Readable(file) => Python::attach(|py| {
                 let read = file.call_method1(py, intern!(py, "read"), (position, buffer.len()))?;
                 let bytes = read.bind(py).cast::<PyBytes>()?.as_bytes();
@@ -115,4 +124,15 @@ impl ReadAt for AnyFile {
             }),
         }
     }
+}
+
+/// Returns the error of a read that the disk or the file system refused, with the file and the position.
+fn read_error(error: &std::io::Error, path: &Path, position: u64) -> PyErr {
+    Python::attach(|py| {
+        let built = py
+            .import(intern!(py, "brokerless.errors"))
+            .and_then(|errors| errors.getattr(intern!(py, "read_error")))
+            .and_then(|build| build.call1((error.raw_os_error(), path, position)));
+        built.map_or_else(|failed| failed, PyErr::from_value)
+    })
 }
