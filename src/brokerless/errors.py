@@ -101,7 +101,10 @@ class _PlacedError(BrokerlessError):
 
     def __str__(self) -> str:
         what, colon, detail = str(self.args[0]).partition(": ")
-        if self.path is not None:
+        if self.path is not None and what.endswith(" are lost"):
+            # They are not at a position of the file: the file ends before them.
+            what += f" ({self.path})"
+        elif self.path is not None:
             what += f" at {self.path}" + ("" if self.position is None else f":{self.position}")
         elif self.position is not None:
             what += f" at position {self.position}"

@@ -40,6 +40,7 @@ from brokerless.cli.transactions import transactions
 from brokerless.cli.truncate import truncate
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
 from brokerless.io.interrupts import interrupt
+from brokerless.io.storage import as_given
 from brokerless.notes import notes_to
 from brokerless.wording import printable, worded_for
 
@@ -134,6 +135,11 @@ def _run(arguments: Sequence[str] | None) -> int:
             cli.invoke(context)
     except click.exceptions.Exit as done:
         return done.exit_code
+    except CorruptRecordError as error:
+        if error.path is not None:
+            given = sys.argv[1:] if arguments is None else map(str, arguments)
+            error.path = as_given(error.path, *(word for word in given if not word.startswith("-")))
+        raise
     except click.NoSuchOption as error:
         if error.option_name in _NOW:
             raise click.UsageError(f"{error.option_name} is now {_NOW[error.option_name]}", error.ctx) from error

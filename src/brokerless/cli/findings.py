@@ -121,7 +121,9 @@ def exit_for(counts: Counter[str]) -> None:
 
 def finding_line(finding: Finding) -> str:
     """Return a finding as a line of text."""
-    place = finding.path if finding.position is None else f"{finding.path}:{finding.position}"
+    # What is missing has no position in the file that ends before it.
+    is_place = finding.position is not None and not finding.message.endswith(" are lost")
+    place = f"{finding.path}:{finding.position}" if is_place else finding.path
     name = f"{finding.topic}-{finding.partition}"
     # Mostly the path has it.
     said = "" if finding.topic is None or f"/{name}/" in f"/{finding.path}/" else f"{name}: "

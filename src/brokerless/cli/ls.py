@@ -22,7 +22,7 @@ from brokerless.notes import collected
 from brokerless.wording import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from brokerless.log.defect import Defect
     from brokerless.log.log import Log
@@ -91,7 +91,7 @@ def ls(paths: tuple[str, ...], topics: tuple[str, ...], partitions: tuple[int, .
     # Damage that a read only notes counts as a finding here.
     damages |= dict.fromkeys(notes)
     for damage in damages:
-        terminal.say(f"damaged: {damage}", err=True)
+        terminal.say(f"damaged: {_with_paths(damage, paths)}", err=True)
     # Damage has been reported.
     with collected():
         clusters = list(_clusters(log_dirs))
@@ -236,6 +236,15 @@ def _name_unserved(cluster: Cluster, logs: list[Log]) -> None:
         with contextlib.suppress(*_DAMAGE):
             if unserved := cluster.unserved((log.topic or "", log.partition or 0), log.topic_id):
                 terminal.say(f"not served: {log.path} ({unserved.why})", err=True)
+
+
+def _with_paths(message: str, paths: Sequence[str]) -> str:
+    """Return a message whose paths begin as they were given."""
+    from brokerless.io import storage
+
+    for path in paths:
+        message = message.replace(f"{storage.absolute(path)}/", f"{path.rstrip('/')}/")
+    return message
 
 
 def _name_faults(clusters: list[Cluster]) -> None:

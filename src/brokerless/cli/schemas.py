@@ -123,7 +123,7 @@ def list_(
             table = found.table().sort_by([(name, "ascending") for name in ("context", "subject", "version")])
             shown = TableForm(table.schema, printed, output, _HEADINGS, _version, ("VERSION", "ID"))
         shown.print_batches(table.to_batches())
-        if not usage and printed == "text" and found.versions and all(map(os.path.isdir, paths)):
+        if not usage and save is None and printed == "text" and found.versions and all(map(os.path.isdir, paths)):
             say_next("schemas", paths, "--usage")
 
 

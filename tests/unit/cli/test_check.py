@@ -152,3 +152,25 @@ def test_a_read_of_a_log_that_has_lost_its_snapshot_says_what_it_returns(run, tm
     assert len(after.out.splitlines()) > len(before.out.splitlines())
     assert "payments-1 has no producer snapshot" in after.err
     assert "open from offset 7 on as committed, and so does this read" in after.err
+
+
+def test_places_are_told_as_the_path_was_given(run, tmp_path, monkeypatch):
+    shutil.copytree(INCIDENT, tmp_path / "data")
+    damage.flip_bit(tmp_path / "data/orders-0" / f"{0:020d}.log", 4000)
+    monkeypatch.chdir(tmp_path)
+    for verb in ("ls", "check", "read"):
+        result = run(verb, "data", "--topic", "orders")
+        assert f"data/orders-0/{0:020d}.log:" in result.out + result.err
+        assert str(tmp_path) not in result.out + result.err
+
+
+def test_what_is_lost_is_said_once_and_at_no_position(run, tmp_path):
+    shutil.copytree(INCIDENT, tmp_path / "data")
+    damage.remove(tmp_path / "data/.kafka_cleanshutdown")
+    damage.cut(tmp_path / "data/orders-0" / f"{0:020d}.log", -100)
+    (line,) = [one for one in run("check", tmp_path / "data").out.splitlines() if "records-missing" in one]
+    assert ("lost: " in line, ".log:0" in line) == (False, False)
+    assert line.endswith("so offsets 80 to 199 are lost")
+    read = run("read", tmp_path / "data", "--topic", "orders", "--partition", 0)
+    assert (read.code, ".log:0" in read.err) == (1, False)
+    assert "so offsets 80 to 199 are lost (" in read.err

@@ -74,3 +74,12 @@ def test_a_schema_cannot_control_a_terminal(run, tmp_path):
     saved.write_text(json.dumps([{"subject": "a", "version": 1, "id": 1, "schema": hostile}]))
     assert run("schemas", "show", 1, saved).out == f"{hostile}\n"
     assert shown(hostile, is_terminal=True) == hostile.replace("\x1b", "\\x1b").replace("\t", "    ")
+
+
+def test_a_list_of_schemas_leads_to_their_use(run):
+    registry = Path(__file__).parents[3] / "examples/registry"
+    result = run("schemas", registry)
+    command = f"schemas {registry} --usage"
+    assert f"next: brokerless {command}" in result.err.splitlines()
+    assert run(*command.split()).code == 0
+    assert "next:" not in run("schemas", registry, "--json").err
