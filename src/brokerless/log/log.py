@@ -13,7 +13,7 @@ from brokerless.log import offsets_for_times
 from brokerless.log.offset_range import bounds, check_word, stable_end, visible_end
 from brokerless.log.partition_files import PartitionFiles
 from brokerless.log.reader import Reader
-from brokerless.log.registry import partitions_beside, schemas_in
+from brokerless.log.registry import COLUMNS, partitions_beside, schemas_of
 from brokerless.log.segment import NO_END
 from brokerless.log.split import Split, make_splits
 from brokerless.notes import collected, note
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from brokerless.log.offsets_for_times import OffsetAndTimestamp
     from brokerless.log.segment import Segment
     from brokerless.log.split import OnCorrupt
+    from brokerless.schemas.store import SchemaStore
 
 _TARGET_BYTES = 128 << 20
 
@@ -407,9 +408,11 @@ class Log:
         """Return a decoding with its schemas: if it has none, those in the topic `_schemas` of the log directory."""
         if decode is None:
             return None
-        return Decoding.of(decode).with_schemas(
-            lambda: schemas_in([Log(path) for path in partitions_beside([self.root])])
-        )
+        return Decoding.of(decode).with_schemas(self._schemas)
+
+    def _schemas(self) -> SchemaStore:
+        logs = [Log(path) for path in partitions_beside([self.root])]
+        return schemas_of({log.path: log.read(on_corrupt="skip", columns=COLUMNS) for log in logs})
 
     def scan(self, *, check_crcs: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the headers of all batches as Arrow, segment after segment, one row for each batch.

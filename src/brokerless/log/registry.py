@@ -12,16 +12,18 @@ from brokerless.schemas.store import SchemaStore
 from brokerless.wording import option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from brokerless.layout.log_dir_files import LogDirFiles
-    from brokerless.log.log import Log
+    from brokerless.log.reader import Reader
     from brokerless.schemas.store import Row
 
+COLUMNS = ["offset", "timestamp", "key", "value"]
 
-def schemas_in(logs: Sequence[Log]) -> SchemaStore:
-    """Return the schemas in the partitions of a registry's topic. Notes name records that are damaged."""
-    return SchemaStore(", ".join(log.path for log in logs), *map(_records, logs))
+
+def schemas_of(readers: Mapping[str, Reader]) -> SchemaStore:
+    """Return the schemas in records of a registry's topic: a reader of `COLUMNS` for the path of each log."""
+    return SchemaStore(", ".join(readers), *(_records(path, reader) for path, reader in readers.items()))
 
 
 def partitions_beside(roots: Iterable[LogDirFiles]) -> list[str]:
@@ -40,13 +42,11 @@ def partitions_beside(roots: Iterable[LogDirFiles]) -> list[str]:
     return found
 
 
-def _records(log: Log) -> Iterator[Row]:
+def _records(path: str, reader: Reader) -> Iterator[Row]:
     import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
 
-    # A registry's writes are no transactions.
-    reader = log.read(on_corrupt="skip", columns=["offset", "timestamp", "key", "value"])
     for rows in reader:
         columns = [rows["offset"], rows["timestamp"].cast(pa.int64()), rows["key"], rows["value"]]
         yield from zip(*(column.to_pylist() for column in columns), strict=True)
     for lost in reader.lost:
-        note(f"{log.name}: the content of these records is not known: {lost}")
+        note(f"{path}: the content of these records is not known: {lost}")

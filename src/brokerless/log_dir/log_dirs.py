@@ -14,7 +14,7 @@ from brokerless.layout.file_names import chosen_topics, is_chosen
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, partitions_in
 from brokerless.log.log import Log
 from brokerless.log.reader import Reader
-from brokerless.log.registry import partitions_beside, schemas_in
+from brokerless.log.registry import COLUMNS, partitions_beside, schemas_of
 from brokerless.metadata.directory import has_metadata_log
 from brokerless.notes import note
 from brokerless.schemas.schema import SCHEMAS_TOPIC
@@ -301,8 +301,10 @@ class LogDirs:
     @cached_property
     def _schemas(self) -> SchemaStore:
         if SCHEMAS_TOPIC in self.topics():
-            return schemas_in(self.logs([SCHEMAS_TOPIC]))
-        return schemas_in(LogDirs(*partitions_beside(self.roots)).logs())
+            logs = self.logs([SCHEMAS_TOPIC])
+        else:
+            logs = LogDirs(*partitions_beside(self.roots)).logs()
+        return schemas_of({log.path: log.read(on_corrupt="skip", columns=COLUMNS) for log in logs})
 
     def log(self, topic: str, partition: int) -> Log:
         """Return the log of one partition.
