@@ -18,7 +18,7 @@ from brokerless.schemas.schema import (
     version_of,
     without_context,
 )
-from brokerless.wording import counted
+from brokerless.wording import counted, in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +33,10 @@ _SHOWN = 60
 """The characters of a name that a message shows: it is foreign data."""
 _MOST_REFERENCES = 1000
 """A schema with more of them, directly and indirectly, is refused: each may be resolved many times."""
+
+
+MOST_BYTES = 1 << 30
+"""The most characters of all schemas: they stay in memory."""
 
 
 class SchemaStore:
@@ -55,6 +59,7 @@ class SchemaStore:
         # The place in `versions` of the last one of each subject and number.
         self._places: dict[str, dict[int, int]] = {}
         self._by_id: dict[tuple[str, int], Schema] = {}
+        self._size = 0
         for source in sources:
             if isinstance(source, str):
                 self._add_answers(source)
@@ -120,6 +125,10 @@ class SchemaStore:
         """Add a version, or a new state of one."""
         schema = version.schema
         known = self._by_id.setdefault((schema.context, schema.id), schema)
+        if known is schema:
+            self._size += len(schema.text)
+            if self._size > MOST_BYTES:
+                raise ValueError(f"{self.name}: the schemas have more than {in_bytes(MOST_BYTES)}, which is too much")
         if not known.is_same(schema):
             raise MalformedSchemaError(
                 f"{version.subject[:_SHOWN]} version {version.version} has the id {schema.id} of another schema, and a "

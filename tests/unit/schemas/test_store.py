@@ -221,3 +221,10 @@ def test_random_bytes_never_raise():
             for part in (key, value):
                 part[chance.randrange(len(part))] = chance.randrange(256)
             store((0, 0, bytes(key), bytes(value)))
+
+
+def test_more_schemas_than_memory_may_hold_are_refused(monkeypatch):
+    monkeypatch.setattr("brokerless.schemas.store.MOST_BYTES", 20)
+    assert len(store(schema("a", 1, 7), schema("a", 2, 8), schema("b", 1, 8)).versions) == 3
+    with pytest.raises(ValueError, match="here: the schemas have more than 20 bytes"):
+        store(*(schema("a", number, number, json.dumps(f"t{number}")) for number in range(1, 9)))
