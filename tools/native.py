@@ -16,6 +16,7 @@ from cargo import cargo, target
 from kept import ROOT, compiler, kept, key, place
 
 PACKAGES = ("brokerless-python", "brokerless-jvm")
+CRATES = ("core", "jvm", "python", "serve", "values")
 LIBRARY = "{}.dylib" if sys.platform == "darwin" else "{}.so"
 EXTENSION = ROOT / "src/brokerless/_native.abi3.so"
 OF_THE_JAR = ROOT / "build/native" / LIBRARY.format("libbrokerless_jvm")
@@ -25,7 +26,7 @@ SOURCES = [
     ".cargo/config.toml",
     "tools/native.py",
     "rust/python/build.rs",
-    *(f"rust/{crate}/{part}" for crate in ("core", "jvm", "python", "serve", "values") for part in ("Cargo.toml", "src")),
+    *(f"rust/{crate}/{part}" for crate in CRATES for part in ("Cargo.toml", "src")),
 ]
 
 

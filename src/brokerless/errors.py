@@ -5,7 +5,7 @@ BrokerlessError
 |-- UnsupportedFormatError    valid Kafka data that brokerless does not read (unknown magic, codec, size cap)
 |-- OffsetOutOfRangeError     the requested offset is not in the log
 |-- LogInUseError             a broker or another writer holds the directory's lock
-|-- RecordDeserializationError  a key or value does not decode, and the read was told to raise an error
+|-- RecordDeserializationError  a key or value does not decode, and `on_error` is "raise"
 `-- AppendError               a broker would refuse this append; the base class stands for "unknown server error"
     |-- OutOfOrderSequenceError           the producer's sequence does not follow its last one
     |-- InvalidProducerEpochError         a newer producer with the same id has taken over

@@ -16,7 +16,7 @@ struct Vector {
     full: ProtobufSchema,
     header: Option<Vec<u8>>,
     payload: Vec<u8>,
-    /// What the deserializers gave: nothing if they refused the payload.
+    /// The value that the deserializers gave: none if they refused the payload.
     json: Option<Value>,
     full_json: Option<Value>,
 }

@@ -370,7 +370,7 @@ class _Unreadable:
 def bridged(*, every: bool = False) -> Iterator[None]:
     """In the `with` block, read bytes of a `.log` that the disk cannot read as 0xff, and record where they are.
 
-    No batch has such a header. Only checksums tell that such bytes are in the body of a batch, so the block must verify
+    No batch has such a header. Only checksums show that such bytes are in the body of a batch, so the block must verify
     them. It must not contain `yield`.
 
     Args:

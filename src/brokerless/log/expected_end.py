@@ -45,7 +45,7 @@ class ExpectedEnd(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """Whether the records are certainly lost. After a crash, those below the recovery point are."""
+        """True if the records are certainly lost. After a crash, those below the recovery point are."""
         return self.is_clean or self.is_flushed
 
     @property

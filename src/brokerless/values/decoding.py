@@ -1,4 +1,4 @@
-"""How keys and values are decoded."""
+"""The choice of forms in which keys and values are decoded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ _ON_ERROR = get_args(OnDecodeError)
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How keys and values are decoded. Reads take this, or the same as a dict, or as text: `value=registry,key=utf8`.
+    """A choice of forms in which keys and values are decoded.
+
+    Reads take this, or the same as a dict, or as text: `value=registry,key=utf8`.
 
     Args:
         value: the form of values; None: bytes.

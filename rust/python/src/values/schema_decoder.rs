@@ -24,7 +24,7 @@ const MOST_TYPES: usize = 4 << 20;
 /// The number of schemas that are kept. Damaged bytes may name any id.
 const MOST_SCHEMAS: usize = 100_000;
 
-/// What an id stands for.
+/// The schema of an id, and the version of a subject that it is.
 struct Known {
     schema: Result<Schema, String>,
     id: Option<i32>,
@@ -32,7 +32,7 @@ struct Known {
     version: Option<i32>,
 }
 
-/// What Python knows of an id: type, text, names and texts of references, id, subject, version.
+/// The answer of Python for an id: type, text, names and texts of references, id, subject, version.
 type Resolved = (
     String,
     String,
@@ -130,7 +130,7 @@ impl SchemaDecoder {
         columns.finish().map_err(exception)
     }
 
-    /// What an id stands for. Python is asked once for each.
+    /// The schema of an id. Python is asked once for each.
     fn known(&mut self, id: SchemaId) -> PyResult<Arc<Known>> {
         if let Some(known) = self.known.get(&id) {
             return Ok(Arc::clone(known));
