@@ -107,7 +107,8 @@ pub(crate) fn timestamp(value: i64, unit: Unit, out: &mut String) {
     unit.fraction(fraction, out);
 }
 
-/// Appends a point in time as Protobuf does, in UTC: `1972-01-01T10:00:20.021Z`. Nanoseconds beyond a second are carried.
+/// Appends a point in time as Protobuf does, in UTC: `1972-01-01T10:00:20.021Z`. Nanoseconds beyond a second are
+/// carried.
 pub(crate) fn instant(seconds: i64, nanos: i32, out: &mut String) {
     let nanos = i64::from(nanos);
     let seconds = seconds.saturating_add(nanos.div_euclid(NANOS));

@@ -1,7 +1,7 @@
 //! A body in Protobuf's wire format, as JSON text.
 //!
-//! The values of a field may be anywhere in a message. So a message is read twice: first its values are found and sorted by
-//! field, then they are written. A found value takes eight bytes of memory and at least two of the body.
+//! The values of a field may be anywhere in a message. So a message is read twice: first its values are found and
+//! sorted by field, then they are written. A found value takes eight bytes of memory and at least two of the body.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -19,8 +19,8 @@ use crate::text;
 const MOST_VALUES: usize = MOST_JSON / 4;
 
 impl ProtobufSchema {
-    /// Appends a key or value as JSON text, and returns 0: a message has no end of its own, so no bytes follow it. After an
-    /// error, `out` is as before.
+    /// Appends a key or value as JSON text, and returns 0: a message has no end of its own, so no bytes follow it.
+    /// After an error, `out` is as before.
     ///
     /// The text is Protobuf's canonical JSON, with these differences:
     ///
@@ -31,8 +31,8 @@ impl ProtobufSchema {
     /// - An enum's number without a name is a number, also in proto2.
     /// - A required field may be missing.
     ///
-    /// As in canonical JSON, unknown fields are left out, and so are fields without presence that are zero or empty, unless
-    /// the schema is [`Self::with_defaults`].
+    /// As in canonical JSON, unknown fields are left out, and so are fields without presence that are zero or empty,
+    /// unless the schema is [`Self::with_defaults`].
     pub fn write_json(&self, framed: &Framed<'_>, out: &mut Vec<u8>) -> Result<usize> {
         let (id, body) = self.split(framed)?;
         if u32::try_from(body.len()).is_err() {
@@ -404,7 +404,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Finds the values of a message, and appends them in the order of the fields. Returns the position of the first one.
+    /// Finds the values of a message, and appends them in the order of the fields. Returns the position of the first
+    /// one.
     fn find(&mut self, message: &Message, parts: &Parts) -> Result<usize> {
         let base = self.found.len();
         match parts {

@@ -1,5 +1,5 @@
-//! The files that a registry knows without a reference, as Confluent's does (`ProtobufSchema.KNOWN_DEPENDENCIES`): their
-//! types and fields, without comments and options.
+//! The files that a registry knows without a reference (`ProtobufSchema.KNOWN_DEPENDENCIES` of Confluent's): the names
+//! and numbers of their types and fields.
 
 /// Returns the name and the text of the group of files that a path is in. The files of a group are one text.
 ///

@@ -1,8 +1,8 @@
 //! The text of a `.proto` file: its messages, enums and extensions.
 //!
-//! Services, reserved names and all options except two are skipped, because they do not change how a body is decoded. So a
-//! schema is read even if its options are of an unknown syntax. Only nested messages recurse, and their depth is limited. The
-//! memory grows with the text.
+//! Services, reserved names and all options except two are skipped, because they do not change how a body is decoded.
+//! So a schema is read even if its options are of an unknown syntax. Only nested messages recurse, and their depth is
+//! limited. The memory grows with the text.
 
 use std::borrow::Cow;
 

@@ -12,8 +12,8 @@ use crate::protobuf::schema::{
 impl ProtobufSchema {
     /// Parses a schema. `references` are the paths of imports and their texts.
     ///
-    /// The types of `google/protobuf/`, `google/type/` and `confluent/type/` are known. A missing file is no error if no
-    /// field has a type of it: many files only declare options.
+    /// The types of `google/protobuf/`, `google/type/` and `confluent/type/` are known. A missing file is no error if
+    /// no field has a type of it: many files only declare options.
     pub fn parse(text: &str, references: &[(String, String)]) -> Result<Self> {
         let mut files = vec![parse::File::parse(text)?];
         let (mut seen, mut at) = (HashSet::new(), 0);

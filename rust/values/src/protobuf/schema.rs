@@ -104,8 +104,8 @@ pub(super) struct Enum {
 }
 
 impl ProtobufSchema {
-    /// Returns a schema that also writes missing fields without presence: as zero, empty text, an empty array or an empty
-    /// object. Confluent's deserializers in Java do so.
+    /// Returns a schema that also writes missing fields without presence: as zero, empty text, an empty array or an
+    /// empty object. Confluent's deserializers in Java do so.
     pub fn with_defaults(mut self) -> Self {
         self.has_defaults = true;
         self
