@@ -144,6 +144,7 @@ class LogWriter:
     # Whether the last batch ends below the log end offset, because a truncation deleted the batch that contained it.
     _is_cut_short: bool
     _reserve_producer_id: Callable[[int], object]
+    _before_truncation: Callable[[int], object]
 
     def __init__(
         self, directory: str, config: TopicConfig, loaded: Loaded, leader_epoch: int, now: Callable[[], int]
@@ -173,6 +174,7 @@ class LogWriter:
         now: Callable[[], int] = now_ms,
         before_changes: Callable[[], object] = lambda: None,
         reserve_producer_id: Callable[[int], object] = lambda _: None,
+        before_truncation: Callable[[int], object] = lambda _: None,
         replication: Replication = SOLE,
     ) -> Self:
         """Open a partition directory. Recover it first, unless it was closed cleanly.
@@ -192,6 +194,8 @@ class LogWriter:
             before_changes: called before opening the log makes its first change, when all these changes are known.
             reserve_producer_id: called before the append of a batch whose producer id a cluster may also assign. The
                 function must raise if the cluster may still assign the id (`LogDirWriter.reserve_producer_id`).
+            before_truncation: called before the end of the log is deleted, with an offset that the log keeps. A
+                checkpointed recovery point must not stay above it: after a crash, it would say that records are lost.
             replication: the known state of other replicas.
 
         Raises:
@@ -220,7 +224,8 @@ class LogWriter:
         epoch = leader_epoch if leader_epoch is not None else known[-1][0] if known else 0
         writer = cls(directory, config, loaded, epoch, now)
         writer.recovery, writer.first_dirty_offset = steps, first_dirty_offset
-        writer._reserve_producer_id, writer.replication = reserve_producer_id, replication
+        writer._reserve_producer_id, writer._before_truncation = reserve_producer_id, before_truncation
+        writer.replication = replication
         writer.cuts, writer.expected_end = loaded.cuts, loaded.expected_end
         return writer
 
@@ -483,6 +488,7 @@ class LogWriter:
                 end_offset=self.log_end_offset,
                 now=self._now(),
             )
+            self._before_truncation(loaded.base_offsets[-1])
             loaded.changes.apply()
             self._continue_from(loaded)
         self._is_cut_short = segments_in(self.directory)[-1].extent().next_offset < offset

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+# The rows that decide the form of a column of bytes, and the memory after which fewer decide.
+_DECIDING_ROWS, _DECIDING_BYTES = 1000, 16 << 20
 _UNDECODED = ("keyBytes", "valueBytes")
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "leaderEpoch", "key", "value", "headers")
 
@@ -187,13 +189,12 @@ def read(
             lost += reader.lost
         yield pa.RecordBatch.from_pylist([], schema=schema), lost
 
-    with (
-        Progress(prints=output in (None, "-")) as progress,
-        open_sink(form, output, _JsonLines(bytes_as), schema) as write,
-    ):
+    lines = _JsonLines(bytes_as)
+    with Progress(prints=output in (None, "-")) as progress, open_sink(form, output, lines, schema) as write:
         met: list[Defect] = []
         written = 0
-        for rows, known in _ahead(rows_of_all(progress)):
+        found = _ahead(rows_of_all(progress))
+        for rows, known in lines.decided(found) if form == "json" else found:
             if rows.num_rows:
                 write(rows)
                 written += rows.num_rows
@@ -207,19 +208,45 @@ class _JsonLines:
 
     def __init__(self, bytes_as: str | None) -> None:
         self._bytes_as = bytes_as
-        self._objects: list[str] | None = None if bytes_as is None else []
+        self._objects: list[str] = []
         self._are_mixed: set[str] = set()
+
+    def decided(
+        self, found: Iterator[tuple[pa.RecordBatch, list[Defect]]]
+    ) -> Iterator[tuple[pa.RecordBatch, list[Defect]]]:
+        """Yield all rows, after the first ones have decided the forms: the same ones, however they come in batches."""
+        first: list[tuple[pa.RecordBatch, list[Defect]]] = []
+        count = size = 0
+        try:
+            while self._bytes_as is None and count < _DECIDING_ROWS and size < _DECIDING_BYTES:
+                if (pair := next(found, None)) is None:
+                    break
+                first.append(pair)
+                count, size = count + pair[0].num_rows, size + pair[0].nbytes
+        finally:
+            # After damage, the rows before it are written, too.
+            self._decide([rows for rows, _ in first])
+            yield from first
+        yield from found
+
+    def _decide(self, batches: list[pa.RecordBatch]) -> None:
+        import pyarrow as pa
+
+        from brokerless._native import binary_columns
+
+        if not any(rows.num_rows for rows in batches):
+            return
+        (rows,) = pa.Table.from_batches(batches).slice(0, _DECIDING_ROWS).combine_chunks().to_batches()
+        found = binary_columns(rows)
+        self._objects = [*found, *(name for name in rows.schema.names if name in _UNDECODED)]
+        _note(_described(rows, found))
 
     def __call__(self, rows: pa.RecordBatch) -> bytes:
         from brokerless._native import binary_columns, json_lines
 
         if self._bytes_as is not None:
             return json_lines(rows, self._bytes_as)
-        found = binary_columns(rows)
-        if self._objects is None:
-            self._objects = [*found, *(name for name in rows.schema.names if name in _UNDECODED)]
-            _note(_described(rows, found))
-        mixed = {name for name in found if name not in self._objects}
+        mixed = {name for name in binary_columns(rows) if name not in self._objects}
         _note(
             f'{name}: some bytes are not UTF-8. These fields are {{"base64": ...}}, the others are text; '
             "--bytes base64 gives all the same form"

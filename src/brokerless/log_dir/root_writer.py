@@ -282,6 +282,12 @@ class RootWriter:
             if offsets.pop(key, None) is not None:
                 self._write_checkpoint(name, offsets)
 
+    def lower_recovery_point(self, key: tuple[str, int], offset: int) -> None:
+        """Write the recovery points with this one for a log, unless its own is lower."""
+        if self.recovery_points.get(key, 0) > offset:
+            self.recovery_points[key] = offset
+            self._write_checkpoint(checkpoints.RECOVERY_POINTS, self.recovery_points)
+
     def write_checkpoints(self, logs: Mapping[tuple[str, int], LogWriter]) -> None:
         """Write the checkpoints with the offsets of these logs. Entries of other logs stay."""
         cleaned = dict(self.first_dirty_offsets)

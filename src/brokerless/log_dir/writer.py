@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Never, Self
 
 from brokerless import _native
@@ -321,6 +322,7 @@ class LogDirWriter:
                 # A failure before any change leaves a clean directory clean.
                 before_changes=begin_changes,
                 reserve_producer_id=self.reserve_producer_id,
+                before_truncation=partial(self._root.lower_recovery_point, key),
                 replication=SOLE if self._is_sole else self._root.replication(key),
             )
             if self._root.bootstrap is not None:

@@ -49,6 +49,8 @@ def test_a_sound_directory_needs_no_command(data, run):
 
 def test_a_crash_is_recovered(data, run):
     (data / ".kafka_cleanshutdown").unlink()
+    # What was synced would be lost.
+    (data / "recovery-point-offset-checkpoint").unlink()
     path = data / f"t-0/{0:020d}.log"
     cut(path, path.stat().st_size - 1)
     planned = run("recover", data, "--dry-run")

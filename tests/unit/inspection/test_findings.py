@@ -19,7 +19,15 @@ HEADER = 61
 
 
 def found(directory, *, is_clean=True):
+    if not is_clean:
+        crash(directory)
     return [finding for segment in bl.Log(directory).segments for finding in findings(segment, is_clean=is_clean)]
+
+
+def crash(directory):
+    """Let the log directory be as after a crash before anything was synced."""
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (directory.parent / name).unlink(missing_ok=True)
 
 
 @pytest.fixture
@@ -159,7 +167,7 @@ def test_a_segment_of_which_there_are_only_indexes_is_lost(log):
         if name.startswith("00000000000000000010.") and not name.endswith(".log"):
             (log / name).rename(log / name.replace("10.", "05."))
     (log / "00000000000000000010.log").touch()
-    (log.parent / ".kafka_cleanshutdown").unlink()
+    crash(log)
     assert found(log) == [], "the segment before goes on behind it: a cleaner has merged them"
     old(log).write_bytes(old(log).read_bytes()[: batches(old(log))[1][0]])
     (lost,) = found(log)
@@ -168,7 +176,7 @@ def test_a_segment_of_which_there_are_only_indexes_is_lost(log):
 
 def test_what_a_broker_deletes_is_not_lost(log):
     """It deletes the log before its indexes, in both steps."""
-    (log.parent / ".kafka_cleanshutdown").unlink()
+    crash(log)
     newest(log).rename(f"{newest(log)}.deleted")
     assert found(log) == []
     (log / "00000000000000000000.index").rename(log / "00000000000000000012.index")

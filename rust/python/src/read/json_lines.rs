@@ -43,11 +43,17 @@ fn not_text(rows: &RecordBatch) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for (field, array) in schema.fields().iter().zip(rows.columns()) {
         let values = Values::of(field, array)?;
-        let (Values::Bytes(bytes) | Values::Headers(_, _, bytes)) = values.innermost() else {
-            continue;
+        let (bytes, places) = match values.innermost() {
+            Values::Bytes(bytes) => (*bytes, 0..bytes.len()),
+            // The headers of other rows are in the same array.
+            Values::Headers(lists, _, bytes) => match *lists.value_offsets() {
+                [start, .., end] => (*bytes, start as usize..end as usize),
+                _ => continue,
+            },
+            _ => continue,
         };
-        let is_text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
-        if !bytes.iter().flatten().all(is_text) {
+        let mut fields = places.filter(|&place| bytes.is_valid(place));
+        if !fields.all(|place| std::str::from_utf8(bytes.value(place)).is_ok()) {
             found.push(field.name().clone());
         }
     }
