@@ -94,7 +94,7 @@ class Reader:
         if limit is not None and not is_cut_late:
             rows = _first(limit, rows)
         if decoder is not None:
-            # Whoever shares a decoder asks for its notes in the end.
+            # If several readers share a decoder, their caller asks it for the notes.
             rows = _decoded(rows, decoder, None if decode is decoder else self.notes)
         self._rows = _first(limit, rows) if limit is not None and is_cut_late else rows
 

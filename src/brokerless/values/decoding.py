@@ -7,12 +7,11 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from brokerless.arguments import unknown
+from brokerless.schemas.store import SchemaStore
 from brokerless.wording import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from brokerless.schemas.store import SchemaStore
 
 Form = Literal["registry", "utf8", "json", "int32", "int64", "float32", "float64", "uuid", "hex"]
 """The form of keys or values: framed with the id of a registry's schema, or of one of Kafka's own serializers."""
@@ -42,6 +41,7 @@ class Decoding:
 
     Raises:
         ValueError: an unknown word, or nothing is decoded.
+        TypeError: `schemas` is a path.
 
     >>> import brokerless as bl
     >>> rows = bl.Log(f"{REGISTRY_DIR}/orders-0").read(decode={"key": "registry"}, columns=["offset", "key"], limit=2)
@@ -63,6 +63,8 @@ class Decoding:
                 raise unknown(f"form of {part}s", form, _FORMS)
         if self.on_error not in _ON_ERROR:
             raise unknown("on_error", self.on_error, _ON_ERROR)
+        if self.schemas is not None and not isinstance(self.schemas, SchemaStore):
+            raise TypeError(f"{option('schemas')}: give bl.Schemas({self.schemas!r}), and not {self.schemas!r} itself")
         if self.value is None and self.key is None:
             raise ValueError(f"{option('decode')}: name the form of the value or the key, such as value=registry")
 

@@ -25,7 +25,7 @@ def found(directory, *, is_clean=True):
 
 
 def crash(directory):
-    """Let the log directory be as after a crash before anything was synced."""
+    """Make the log directory look as after a crash in which no record had been synced."""
     for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
         (directory.parent / name).unlink(missing_ok=True)
 

@@ -210,6 +210,7 @@ def test_what_cannot_be_decoded_is_told_before_the_first_row(tmp_path):
         ("value", ValueError, "value=registry"),
         ("value=utf8,value=hex", ValueError, "twice"),
         (7, TypeError, "a dict such as"),
+        ({"value": "registry", "schemas": "data"}, TypeError, r"give bl.Schemas\('data'\)"),
         ({"value": "registry"}, ValueError, "no topic _schemas in .*schemas"),
     ):
         with pytest.raises(error, match=words):
