@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 def examples(tmp_path_factory):
     """A directory with the examples of a clone, and nothing else."""
     directory = tmp_path_factory.mktemp("user")
-    shutil.copytree(ROOT / "examples/data", directory / "examples/data")
-    shutil.copytree(ROOT / "examples/incident", directory / "examples/incident")
+    for name in ("data", "incident", "registry"):
+        shutil.copytree(ROOT / "examples" / name, directory / "examples" / name)
     return directory
 
 
