@@ -10,6 +10,7 @@ is left depends on how hard the fall is:
   that was renamed without an fsync is there, and empty.
 """
 
+import errno
 import os
 import shutil
 import signal
@@ -347,5 +348,76 @@ def each_interrupt(work, start, scratch):
             seen.add(state)
             tally("signal")
             yield Crash(interrupting.at, "hangup", directory)
+        shutil.rmtree(directory)
+        number += 1
+
+
+_TAKES_SPACE = {"copy_file_range", "ftruncate", "link", "mkdir", "open", "write"}
+
+
+class FullDisk:
+    """What `disk` takes for `os`: from the change of this number on, nothing that takes space succeeds.
+
+    Names can still be changed, and files be removed. Of a write, half gets in.
+
+    Attributes:
+        at: the change, or None as long as there were fewer.
+    """
+
+    def __init__(self, number):
+        self.at = None
+        self._left = number
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name):
+        if name == "fsync":
+            return lambda _: None
+        function = getattr(os, name)
+        if name not in _TAKES_SPACE:
+            return function
+
+        def call(*arguments, **options):
+            if name == "open" and not (arguments[1] & os.O_CREAT and not os.path.exists(arguments[0])):
+                return function(*arguments, **options)
+            if name == "ftruncate" and arguments[1] <= os.fstat(arguments[0]).st_size:
+                return function(*arguments, **options)
+            with self._lock:
+                self._left -= 1
+                full = self._left <= 0
+                if full and self.at is None:
+                    self.at = f"{name} {arguments[0]}"
+                    if name == "write" and len(arguments[1]) > 1:
+                        return function(arguments[0], arguments[1][: len(arguments[1]) // 2])
+            if full:
+                raise OSError(
+                    errno.ENOSPC, os.strerror(errno.ENOSPC), *[one for one in arguments[:1] if isinstance(one, str)]
+                )
+            return function(*arguments, **options)
+
+        return call
+
+
+def each_full_disk(work, start, scratch):
+    """Run `work(directory)` on copies of `start`, and yield what it leaves if the disk is full from each change on.
+
+    As `each_interrupt`.
+    """
+    seen = set()
+    whole = Path(shutil.copytree(start, Path(scratch) / "done"))
+    work(str(whole))
+    yield Crash("", "", whole)
+    number = 1
+    while True:
+        directory = Path(shutil.copytree(start, Path(scratch) / "run"))
+        full = FullDisk(number)
+        with mock.patch.object(disk, "os", full):
+            work(str(directory))
+        if full.at is None:
+            return
+        state = repr(_contents(_loaded(directory)))
+        if state not in seen:
+            seen.add(state)
+            tally("full disk")
+            yield Crash(full.at, "full", directory)
         shutil.rmtree(directory)
         number += 1

@@ -5,10 +5,12 @@ import os
 
 from brokerless.errors import read_error
 from brokerless.io import storage
+from support.tally import tally
 
 
 def fail(monkeypatch, path, start=0, end=1 << 62):
     """Make every read of bytes [start, end) of a file fail, in this process."""
+    tally("unreadable")
     read_into = storage._Local.read_into
 
     def failing(self, position, buffer):

@@ -76,22 +76,19 @@ class Output:
         """Write at `position` and replace existing bytes. A gap before `position` reads as zeros."""
         os.lseek(self._descriptor, position, os.SEEK_SET)
         left = memoryview(content).cast("B")
-        try:
+        with self._named():
             while left:
                 left = left[os.write(self._descriptor, left) :]
-        except OSError as error:
-            # The system's error does not name the file, and users must know which of several disks is full.
-            error.filename = self.path
-            raise
         length = memoryview(content).nbytes
         self._begin_sync(position + length, length)
 
     def write_each(self, pieces: Iterable[tuple[int, bytes]]) -> None:
         """Write small pieces, each at a position. For many pieces this is faster than `write_at`."""
-        for position, content in pieces:
-            os.lseek(self._descriptor, position, os.SEEK_SET)
-            if os.write(self._descriptor, content) < len(content):
-                self.write_at(position, content)
+        with self._named():
+            for position, content in pieces:
+                os.lseek(self._descriptor, position, os.SEEK_SET)
+                if os.write(self._descriptor, content) < len(content):
+                    self.write_at(position, content)
 
     def copy_from(self, source: int, position: int, length: int) -> int:
         """Copy a part of another file to the same position in this one, by a system call. The files may share blocks.
@@ -123,6 +120,15 @@ class Output:
     def sync(self) -> None:
         """Sync the content to disk. To make the name of a new file durable, call `sync_directory`."""
         _sync(self._descriptor)
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Name the file in the errors of a write. The system does not, and users must know which disk is full."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = error.filename or self.path
+            raise
 
     def _begin_sync(self, end: int, length: int) -> None:
         self._waiting += length
@@ -274,15 +280,21 @@ def _sync(descriptor: int) -> None:
 def atomic_write(path: str, content: bytes) -> None:
     """Write a small file as Kafka writes its checkpoints: a crash leaves either the old or the new content.
 
-    A `.tmp` file from an earlier crash is overwritten. When the call returns, the new content is durable.
+    A `.tmp` file from an earlier crash is overwritten, and a full disk keeps none. When the call returns, the new
+    content is durable.
     """
     temporary = f"{path}.tmp"
     with contextlib.suppress(FileNotFoundError):
         remove(temporary)
-    with create(temporary) as output:
-        output.append(content)
-        output.sync()
-    rename(temporary, path)
+    try:
+        with create(temporary) as output:
+            output.append(content)
+            output.sync()
+        rename(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            remove(temporary)
+        raise
     sync_directory(os.path.dirname(path) or ".")
 
 
