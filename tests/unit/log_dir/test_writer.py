@@ -61,7 +61,7 @@ class FakeWriter:
         self.first_dirty_offset = first_dirty_offset
 
     @classmethod
-    def open(cls, directory, *, before_changes, reserve_producer_id, replication, **arguments):
+    def open(cls, directory, *, before_changes, before_truncation, reserve_producer_id, replication, **arguments):
         assert os.path.isdir(directory)
         before_changes()
         cls.opened.append((os.path.basename(directory), arguments))
