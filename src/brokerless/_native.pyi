@@ -889,6 +889,12 @@ class SchemaDecoder:
             after those that it refers to), id, subject and version; the last two may be None. It raises ValueError for
             an unknown id, with the message that the rows get.
         is_key: whether keys are decoded: they have another header.
+        reader: the type, text and references of the schema that all others are resolved to. Without it and `union`,
+            decoded keys and values are JSON text.
+        union: the same of several schemas: decoded keys and values have the fields of all of them.
+
+    Raises:
+        ValueError: a schema of `reader` or `union` is not valid.
     """
 
     @property
@@ -900,12 +906,14 @@ class SchemaDecoder:
         resolve: Callable[[int | str], tuple[str, str, list[tuple[str, str]], int, str | None, int | None]],
         *,
         is_key: bool = False,
+        reader: tuple[str, str, list[tuple[str, str]]] | None = None,
+        union: list[tuple[str, str, list[tuple[str, str]]]] | None = None,
     ) -> Self: ...
     def decode(self, payloads: pa.Array[Any], headers: pa.Array[Any] | None = None) -> pa.RecordBatch:
-        """Decode the first rows: all of them, or fewer if their text is long.
+        """Decode the first rows: all of them, or fewer if they take much memory.
 
         Returns:
-            A row for each of these payloads: `decoded`, a JSON text; `bytes`, null where the payload is decoded or
+            A row for each of these payloads: `decoded`; `bytes`, null where the payload is decoded or
             null; `framing`, `schemaId`, `subject`, `version`; and `error`, null where the payload is decoded, null or
             not framed.
         """

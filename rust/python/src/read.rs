@@ -17,3 +17,4 @@ pub(crate) mod segment_check;
 pub(crate) mod soundness;
 pub(crate) mod split_reader;
 pub(crate) mod survey;
+pub(crate) mod typed_json;

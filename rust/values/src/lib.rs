@@ -5,16 +5,22 @@
 //! without any of its content.
 
 mod avro;
+mod column;
+mod column_type;
 mod json;
 mod limits;
 pub mod plain;
+mod plan;
 mod protobuf;
 mod schema;
-mod text;
+pub mod text;
 
 pub use avro::AvroSchema;
+pub use column::{Bits, Column, Ends, Values};
+pub use column_type::Type;
 pub use json::json_document;
 pub use limits::{Error, Result};
+pub use plan::{Appended, Plan};
 pub use protobuf::ProtobufSchema;
 pub use schema::Schema;
-pub use text::uuid as uuid_text;
+pub use text::{Unit, uuid as uuid_text};

@@ -23,6 +23,11 @@ impl Error {
     }
 
     #[cold]
+    pub(crate) fn misfit() -> Self {
+        Self::new("the value does not fit the type of its column")
+    }
+
+    #[cold]
     pub(crate) fn too_long() -> Self {
         Self::new(format!(
             "the JSON of the body has more than {} MiB",

@@ -1,10 +1,13 @@
 //! Protobuf: the text of a schema (proto2, proto3 and editions), and its binary encoding.
 
 mod body;
+mod columns;
 mod known;
 mod parse;
+mod plan;
 mod resolve;
 mod schema;
 mod wire;
 
+pub(crate) use plan::ProtobufPlan;
 pub use schema::ProtobufSchema;

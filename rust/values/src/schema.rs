@@ -3,6 +3,7 @@
 use brokerless_core::Framed;
 
 use crate::avro::AvroSchema;
+use crate::column_type::Type;
 use crate::json::json_document;
 use crate::limits::{Error, Result};
 use crate::protobuf::ProtobufSchema;
@@ -33,6 +34,24 @@ impl Schema {
             other => Err(Error::new(format!(
                 "schemas of type {other:?} are not supported"
             ))),
+        }
+    }
+
+    /// The type of a column with the values of this schema.
+    pub fn column_type(&self) -> Result<Type> {
+        match self {
+            Self::Avro(schema) => schema.column_type(),
+            Self::Protobuf(schema) => schema.column_type(),
+            Self::Json => Ok(Type::Json),
+        }
+    }
+
+    /// The name that registries have for the type of the schema.
+    pub fn schema_type(&self) -> &'static str {
+        match self {
+            Self::Avro(_) => "AVRO",
+            Self::Protobuf(_) => "PROTOBUF",
+            Self::Json => "JSON",
         }
     }
 

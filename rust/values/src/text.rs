@@ -7,7 +7,7 @@ const NANOS: i64 = 1_000_000_000;
 
 /// Appends an integer of any size, in two's complement and big-endian, as decimal text with `scale` digits after the
 /// point.
-pub(crate) fn decimal(bytes: &[u8], scale: u32, out: &mut String) {
+pub fn decimal(bytes: &[u8], scale: u32, out: &mut String) {
     let is_negative = bytes.first().is_some_and(|&byte| byte >= 0x80);
     let mut digits = unsigned(&magnitude(bytes, is_negative));
     let scale = scale as usize;
@@ -23,6 +23,12 @@ pub(crate) fn decimal(bytes: &[u8], scale: u32, out: &mut String) {
         out.push('.');
         out.push_str(fraction);
     }
+}
+
+/// The number of decimal digits of an integer in two's complement and big-endian.
+pub(crate) fn digits(bytes: &[u8]) -> usize {
+    let is_negative = bytes.first().is_some_and(|&byte| byte >= 0x80);
+    unsigned(&magnitude(bytes, is_negative)).len()
 }
 
 /// The absolute value of an integer, as 32-bit limbs, the highest first.
@@ -75,7 +81,7 @@ fn unsigned(limbs: &[u32]) -> String {
 }
 
 /// Appends a day since 1970 as ISO 8601: `2024-05-01`. Years beyond 9999 have a sign, and at least five digits.
-pub(crate) fn date(day: i64, out: &mut String) {
+pub fn date(day: i64, out: &mut String) {
     let (year, month, day) = civil(day);
     let _ = match year {
         0..=9999 => write!(out, "{year:04}-{month:02}-{day:02}"),
@@ -84,7 +90,7 @@ pub(crate) fn date(day: i64, out: &mut String) {
 }
 
 /// Appends a time of a day: `12:33:01.832000`.
-pub(crate) fn time(value: i64, unit: Unit, out: &mut String) {
+pub fn time(value: i64, unit: Unit, out: &mut String) {
     let (seconds, fraction) = unit.split(value);
     // A time outside of a day is not valid, and is shown as what it is.
     let (hours, seconds) = (seconds.div_euclid(3600), seconds.rem_euclid(3600));
@@ -93,7 +99,7 @@ pub(crate) fn time(value: i64, unit: Unit, out: &mut String) {
 }
 
 /// Appends a point in time: `1980-06-03T06:02:34.692000`.
-pub(crate) fn timestamp(value: i64, unit: Unit, out: &mut String) {
+pub fn timestamp(value: i64, unit: Unit, out: &mut String) {
     let (seconds, fraction) = unit.split(value);
     date(seconds.div_euclid(DAY_SECONDS), out);
     let second = seconds.rem_euclid(DAY_SECONDS);
@@ -126,7 +132,7 @@ pub(crate) fn instant(seconds: i64, nanos: i32, out: &mut String) {
 }
 
 /// Appends a span of time as Protobuf does: `-1.500s`. Nanoseconds beyond a second are carried.
-pub(crate) fn duration(seconds: i64, nanos: i32, out: &mut String) {
+pub fn duration(seconds: i64, nanos: i32, out: &mut String) {
     let total = i128::from(seconds) * i128::from(NANOS) + i128::from(nanos);
     if total < 0 {
         out.push('-');
@@ -157,9 +163,12 @@ pub fn uuid(bytes: [u8; 16]) -> String {
 
 /// The unit of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
+    /// Thousandths of a second.
     Millis,
+    /// Millionths.
     Micros,
+    /// Billionths.
     Nanos,
 }
 
@@ -170,6 +179,12 @@ impl Unit {
             Self::Micros => 1_000_000,
             Self::Nanos => 1_000_000_000,
         }
+    }
+
+    /// The whole seconds of a time, and the nanoseconds of the rest.
+    pub fn seconds_and_nanos(self, value: i64) -> (i64, i32) {
+        let (seconds, rest) = self.split(value);
+        (seconds, (rest * (NANOS / self.in_second())) as i32)
     }
 
     fn split(self, value: i64) -> (i64, i64) {

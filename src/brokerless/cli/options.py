@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerless.log.log import Log
-    from brokerless.values.decoding import Decoding, OnDecodeError
+    from brokerless.values.decoding import Decoding, OnDecodeError, SchemaChoice
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PROGRESS_SECONDS = 0.2
@@ -259,10 +259,11 @@ def decode_options(function: _Command) -> _Command:
         schemas: str | None,
         subject: str | None,
         context: str | None,
+        schema: SchemaChoice | int | None,
         on_decode_error: OnDecodeError,
         **kwargs: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
-        return function(*args, decode=_decoding(decode, schemas, subject, context, on_decode_error), **kwargs)
+        return function(*args, decode=_decoding(decode, schemas, subject, context, schema, on_decode_error), **kwargs)
 
     for decorate in (
         click.option(
@@ -272,6 +273,14 @@ def decode_options(function: _Command) -> _Command:
             show_default=True,
             help="null keeps the bytes of what does not decode, and the error, in columns of their own; raise ends the "
             "output there; skip leaves the record out.",
+        ),
+        click.option(
+            "--schema",
+            metavar="CHOICE",
+            callback=_schema_choice,
+            help="Types of values of a registry: writer (JSON text, each by its own schema), latest (those of the "
+            "subject's newest version), union (the fields of all versions), or the ID of a schema.  [default: writer "
+            "for JSON lines, else latest where TOPIC-value is the one subject]",
         ),
         click.option("--context", help="Context of the schemas.  [default: that of the subject, else the default one]"),
         click.option("--subject", help="Subject of the values.  [default: TOPIC-value]"),
@@ -293,14 +302,28 @@ def decode_options(function: _Command) -> _Command:
     return with_decoding  # type: ignore[return-value]
 
 
+def _schema_choice(_context: click.Context, _option: click.Parameter, text: str | None) -> SchemaChoice | int | None:
+    if text is None or text in ("writer", "latest", "union"):
+        return text
+    if not text.isdecimal():
+        raise click.BadParameter(f"{text!r} is neither writer, latest, union nor the ID of a schema")
+    return int(text)
+
+
 def _decoding(
-    text: str | None, schemas: str | None, subject: str | None, context: str | None, on_error: OnDecodeError
+    text: str | None,
+    schemas: str | None,
+    subject: str | None,
+    context: str | None,
+    schema: SchemaChoice | int | None,
+    on_error: OnDecodeError,
 ) -> Decoding | None:
     from brokerless.values.decoding import Decoding
 
     if text is None:
-        if schemas is not None or subject is not None or context is not None:
-            raise click.UsageError("--schemas, --subject and --context need --decode, such as --decode value=registry")
+        if (schemas, subject, context, schema) != (None, None, None, None):
+            needing = "--schemas, --subject, --context and --schema"
+            raise click.UsageError(f"{needing} need --decode, such as --decode value=registry")
         return None
     from brokerless.state.schemas import Schemas
 
@@ -310,6 +333,7 @@ def _decoding(
             schemas=None if schemas is None else Schemas(schemas),
             subject=subject,
             context=context,
+            schema=schema,
             on_error=on_error,
         )
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -156,7 +157,10 @@ def read(
     logs = log_dirs.readable(topics or None, partitions or None)
     decoder = None
     if decode is not None:
-        decoder = RowDecoder(log_dirs.with_schemas(decode), columns or default_columns(decode, _COLUMNS))
+        if form == "json" and decode.schema is None:
+            decode = replace(decode, schema="writer")
+        decodable = default_columns(decode, _COLUMNS)
+        decoder = RowDecoder(log_dirs.with_schemas(decode), columns or decodable, {log.topic for log in logs})
     shown = columns or _COLUMNS
     schema = Reader([], shown, decode=decoder).schema
     uncommitted = Uncommitted(logs, paths, metadata)

@@ -400,7 +400,8 @@ class Log:
                 on_corrupt=on_corrupt,
                 verify_transactions=verify_transactions,
             )
-        reader = Reader(splits, columns, check_crcs=check_crcs, limit=limit, decode=self._with_schemas(decode))
+        decoding = self._with_schemas(decode)
+        reader = Reader(splits, columns, check_crcs=check_crcs, limit=limit, decode=decoding, topics=[self.topic])
         reader.notes += notes
         return reader
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +23,7 @@ from brokerless.values.decoding import Decoding
 from brokerless.values.row_decoder import RowDecoder, default_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -44,6 +45,8 @@ class Reader:
         limit: stop after this many rows.
         decode: decode keys and values: see `Decoding`; "registry" needs its schemas. Or a decoder that several readers
             share.
+        topics: the topics of all splits, which determine the types of decoded values; None: those of `splits`, if it is
+            a sequence.
 
     Attributes:
         schema: the Arrow schema of the rows.
@@ -73,11 +76,14 @@ class Reader:
         check_crcs: bool = True,
         limit: int | None = None,
         decode: RowDecoder | Decoding | Mapping[str, object] | str | None = None,
+        topics: Collection[str | None] | None = None,
     ) -> None:
         check_several("columns", columns)
         if limit is not None:
             check_number("limit", limit, 0)
-        decoder = _decoder(decode, columns)
+        if topics is None:
+            topics = {split.topic for split in splits} if isinstance(splits, Sequence) else ()
+        decoder = _decoder(decode, columns, topics)
         if decoder is None:
             self._columns = list(KAFKA_COLUMNS if columns is None else columns)
             for column in self._columns:
@@ -155,12 +161,14 @@ class _Found:
 
 
 def _decoder(
-    decode: RowDecoder | Decoding | Mapping[str, object] | str | None, columns: Sequence[str] | None
+    decode: RowDecoder | Decoding | Mapping[str, object] | str | None,
+    columns: Sequence[str] | None,
+    topics: Collection[str | None],
 ) -> RowDecoder | None:
     if decode is None or isinstance(decode, RowDecoder):
         return decode
     decoding = Decoding.of(decode)
-    return RowDecoder(decoding, default_columns(decoding, KAFKA_COLUMNS) if columns is None else columns)
+    return RowDecoder(decoding, default_columns(decoding, KAFKA_COLUMNS) if columns is None else columns, topics)
 
 
 def _decoded(

@@ -230,9 +230,10 @@ class LogDirs:
         >>> LogDirs(SAMPLE_DIR).read(columns=["topic", "offset"], limit=2).read_all().to_pylist()
         [{'topic': 'codec-mixed', 'offset': 0}, {'topic': 'codec-mixed', 'offset': 1}]
         """
+        logs = self.readable(topics, partitions)
         splits = (
             split
-            for log in self.readable(topics, partitions)
+            for log in logs
             for split in log.plan(
                 start_offset,
                 end_offset,
@@ -244,7 +245,8 @@ class LogDirs:
             )
         )
         decoding = None if decode is None else self.with_schemas(Decoding.of(decode))
-        return Reader(splits, columns, check_crcs=check_crcs, limit=limit, decode=decoding)
+        names = {log.topic for log in logs}
+        return Reader(splits, columns, check_crcs=check_crcs, limit=limit, decode=decoding, topics=names)
 
     def to_table(
         self,

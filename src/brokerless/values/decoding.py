@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 Form = Literal["registry", "utf8", "json", "int32", "int64", "float32", "float64", "uuid", "hex"]
 """The form of keys or values: framed with the id of a registry's schema, or of one of Kafka's own serializers."""
 OnDecodeError = Literal["null", "raise", "skip"]
+SchemaChoice = Literal["writer", "latest", "union"]
+"""The schemas whose types decoded keys and values have."""
 
 REGISTRY = "registry"
 PARTS = ("key", "value")
 _FORMS = get_args(Form)
 _ON_ERROR = get_args(OnDecodeError)
+_CHOICES = get_args(SchemaChoice)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +39,10 @@ class Decoding:
         subject: the subject of the values, where the topic's name does not lead to it; None: `<topic>-value`. It names
             the context and the version of a schema that several subjects have.
         context: the context of the schemas; None: that of the subject, else the default context.
+        schema: the types of "registry". "writer": JSON text, each by the schema that it was written with. "latest": the
+            types of the newest version of the subject that is not deleted, to which Avro's rules resolve all others.
+            "union": the fields of all versions. An id: the types of this schema. None: "latest", and "writer" where the
+            topics have no one subject `<topic>-value` with a record.
         on_error: for a key or value that does not decode: "null" keeps its bytes and the error in columns of their own,
             "raise" ends the read after the rows before it, "skip" leaves the row out. A note counts them.
 
@@ -54,6 +61,7 @@ class Decoding:
     schemas: SchemaStore | None = None
     subject: str | None = None
     context: str | None = None
+    schema: SchemaChoice | int | None = None
     on_error: OnDecodeError = "null"
 
     def __post_init__(self) -> None:
@@ -61,6 +69,8 @@ class Decoding:
             form = self.form(part)
             if form is not None and form not in _FORMS:
                 raise unknown(f"form of {part}s", form, _FORMS)
+        if self.schema is not None and not isinstance(self.schema, int) and self.schema not in _CHOICES:
+            raise unknown("choice of schemas", self.schema, _CHOICES)
         if self.on_error not in _ON_ERROR:
             raise unknown("on_error", self.on_error, _ON_ERROR)
         if self.schemas is not None and not isinstance(self.schemas, SchemaStore):

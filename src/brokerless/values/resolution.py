@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless.schemas.schema import without_context
+from brokerless.schemas.schema import DEFAULT_CONTEXT, UnresolvedReferenceError, without_context
+from brokerless.wording import option
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from brokerless.schemas.schema import Schema, SchemaVersion
     from brokerless.schemas.store import SchemaStore
+    from brokerless.values.decoding import Decoding
+
+SchemaText = tuple[str, str, list[tuple[str, str]]]
+"""The type and the text of a schema, and the names and texts of those that it refers to."""
 
 
 class Resolved(NamedTuple):
@@ -48,9 +56,7 @@ class Resolver:
         schema = self._store.schema(schema_id, subject=self._subject, context=self._context)
         version = self._version(schema)
         return Resolved(
-            schema.schema_type,
-            schema.text,
-            [(reference.name, one.text) for reference, one in self._store.referenced(schema)],
+            *_text(self._store, schema),
             schema.id,
             None if version is None else version.subject,
             None if version is None else version.version,
@@ -71,3 +77,73 @@ class Resolver:
     def _is_of_topic(self, subject: str) -> bool:
         """Return whether a subject is one of the topic's records (TopicRecordNameStrategy)."""
         return self._topic is not None and without_context(subject).startswith(f"{self._topic}-")
+
+
+class Target(NamedTuple):
+    """The schemas whose types the decoded keys or values of topics have. Without any, they are JSON text.
+
+    Attributes:
+        reader: the schema that all others are resolved to.
+        union: schemas whose fields they all have.
+    """
+
+    reader: SchemaText | None = None
+    union: list[SchemaText] | None = None
+
+
+def target(decoding: Decoding, topics: Collection[str | None], part: str) -> Target:
+    """Return the schemas whose types the keys or values of these topics have.
+
+    Raises:
+        ValueError: the choice of schemas needs one subject, and there is none, or it or the id is not known.
+    """
+    store, choice = decoding.schemas, decoding.schema
+    if store is None or choice == "writer":
+        return Target()
+    if isinstance(choice, int):
+        if part == "key":
+            return Target()
+        return Target(_text(store, store.schema(choice, subject=decoding.subject, context=decoding.context)))
+    subject = _subject(decoding, topics, part)
+    if choice is None or part == "key":
+        if subject is None or subject not in store.subjects:
+            return Target()
+        if choice is None and not _has_fields(store, store.latest(subject).schema):
+            return Target()
+    if subject is None:
+        raise ValueError(
+            f"{option('schema')}: {choice!r} takes the versions of one subject, and the topics have several: choose one "
+            f"topic, or name the subject with {option('subject')}, or choose 'writer'"
+        )
+    if choice == "union":
+        latest = store.latest(subject)
+        versions = [version for version in store.versions if version.subject == latest.subject]
+        schemas = {version.schema.id: version.schema for version in versions}
+        return Target(union=[_text(store, schema) for schema in schemas.values()])
+    return Target(_text(store, store.latest(subject).schema))
+
+
+def _subject(decoding: Decoding, topics: Collection[str | None], part: str) -> str | None:
+    """Return the only subject of topics, by TopicNameStrategy."""
+    name = decoding.subject if part == "value" else None
+    if name is None:
+        (topic,) = topics if len(topics) == 1 else (None,)
+        name = None if topic is None else f"{topic}-{part}"
+    if name is None or decoding.context in (None, DEFAULT_CONTEXT) or without_context(name) != name:
+        return name
+    return f":{decoding.context}:{name}"
+
+
+def _has_fields(store: SchemaStore, schema: Schema) -> bool:
+    """Return whether a schema describes records or messages, and all that it refers to is there."""
+    try:
+        schema_type, text, _ = _text(store, schema)
+        found = json.loads(text) if schema_type == "AVRO" else None
+    except (UnresolvedReferenceError, ValueError, RecursionError):
+        return False
+    return schema_type == "PROTOBUF" or (isinstance(found, dict) and found.get("type") == "record")
+
+
+def _text(store: SchemaStore, schema: Schema) -> SchemaText:
+    references = [(reference.name, one.text) for reference, one in store.referenced(schema)]
+    return schema.schema_type, schema.text, references

@@ -9,11 +9,11 @@ from brokerless import _native
 from brokerless.arguments import unknown
 from brokerless.errors import RecordDeserializationError
 from brokerless.values.decoding import REGISTRY
-from brokerless.values.resolution import Resolver
+from brokerless.values.resolution import Resolver, target
 from brokerless.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -67,6 +67,7 @@ class RowDecoder:
     Args:
         decoding: how to decode, with its schemas.
         columns: the columns of the decoded rows, in this order.
+        topics: the topics of all rows, which determine the types of "registry".
 
     Attributes:
         columns: as given.
@@ -78,7 +79,7 @@ class RowDecoder:
         ValueError: a column is unknown, or the schemas are not known.
     """
 
-    def __init__(self, decoding: Decoding, columns: Sequence[str]) -> None:
+    def __init__(self, decoding: Decoding, columns: Sequence[str], topics: Collection[str | None]) -> None:
         is_framed = REGISTRY in (decoding.key, decoding.value)
         if is_framed and decoding.schemas is None:
             raise ValueError("decode: name the schemas: bl.Schemas(path)")
@@ -92,6 +93,8 @@ class RowDecoder:
         stored = [column for column in columns if column in _native.ROW_COLUMNS]
         needed = [*decoding.parts, *_PLACE, *(["headers"] if is_framed else [])]
         self.input_columns = list(dict.fromkeys([*stored, *needed]))
+        registry = [part for part in decoding.parts if decoding.form(part) == REGISTRY]
+        self._targets = {part: target(decoding, set(topics), part) for part in registry}
         self._decoders: dict[tuple[str | None, str], _native.SchemaDecoder] = {}
         self._failures: dict[tuple[str | None, str], _Failures] = {}
         self._left_over: dict[tuple[str | None, str], int] = {}
@@ -157,7 +160,8 @@ class RowDecoder:
         given = self._decoding
         subject = given.subject if part == "value" else None
         resolver = Resolver(cast("SchemaStore", given.schemas), topic, part, subject, given.context)
-        return _native.SchemaDecoder(resolver, is_key=part == "key")
+        reader, union = self._targets[part]
+        return _native.SchemaDecoder(resolver, is_key=part == "key", reader=reader, union=union)
 
     def _kept(
         self, rows: pa.RecordBatch, decoded: pa.RecordBatch, errors: dict[str, pa.Array[Any]], topic: str | None

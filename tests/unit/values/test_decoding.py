@@ -13,21 +13,13 @@ from brokerless import _native
 from brokerless.notes import collected
 from brokerless.values.decoding import Decoding
 from brokerless.values.row_decoder import decoded_columns
+from support.registry_rows import expected_rows, plain
 
 PARTS = ("key", "value")
 COLUMNS = {
     part: [part, f"{part}Bytes", f"{part}Framing", f"{part}SchemaId", f"{part}Subject", f"{part}Version", error]
     for part, error in (("key", "keyDecodeError"), ("value", "decodeError"))
 }
-
-
-def plain(value):
-    """Return a value as JSON has it: the rows of the data name the types of JSON's strings."""
-    if isinstance(value, dict):
-        if len(value) == 1 and next(iter(value)).startswith("$"):
-            return next(iter(value.values()))
-        return {name: plain(item) for name, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def with_numbers_as_text(value):
@@ -45,16 +37,10 @@ def table_of(reader):
         return reader.read_all()
 
 
-def expected_rows(registries, name):
-    for path in sorted((registries / name / "expected").glob("*-[0-9].jsonl")):
-        topic, _, partition = path.name.removesuffix(".jsonl").rpartition("-")
-        yield topic, int(partition), [json.loads(line) for line in path.read_text().splitlines()]
-
-
 @pytest.mark.parametrize("name", ["confluent", "karapace"])
 def test_each_row_is_as_the_deserializers_gave_it(registries, name):
     directories = bl.LogDirs(registries / name / "logs")
-    decode = directories.with_schemas(Decoding(value="registry", key="registry"))
+    decode = directories.with_schemas(Decoding(value="registry", key="registry", schema="writer"))
     compared = 0
     for topic, partition, rows in expected_rows(registries, name):
         log = directories.log(topic, partition)

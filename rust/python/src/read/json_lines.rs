@@ -13,6 +13,7 @@ use pyo3::types::PyBytes;
 
 use crate::base::error::OrRaise as _;
 use crate::read::rows::TIMESTAMP_TYPE;
+use crate::read::typed_json::Typed;
 use crate::values::json_text::is_json;
 
 #[pyfunction]
@@ -104,14 +105,23 @@ enum Values<'a> {
     TimestampType(&'a [i32]),
     Bool(&'a arrow_array::BooleanArray),
     Headers(&'a ListArray, &'a StringArray, &'a BinaryArray),
+    /// A decoded key or value that is no JSON text.
+    Typed(Typed<'a>),
     Nullable(&'a dyn Array, Box<Values<'a>>),
 }
+
+/// The columns that a schema may give any type.
+const DECODED: [&str; 2] = ["key", "value"];
 
 impl<'a> Values<'a> {
     fn of(field: &Field, array: &'a dyn Array) -> Result<Self> {
         let name = field.name();
         let unknown = || Error::invalid(format!("column {name:?} has type {}", array.data_type()));
+        let is_decoded = DECODED.contains(&name.as_str());
         let values = match array.data_type() {
+            DataType::Timestamp(..) | DataType::List(_) if is_decoded => {
+                Self::Typed(Typed::of(field, array).ok_or_else(unknown)?)
+            }
             DataType::Binary => Self::Bytes(array.as_binary()),
             DataType::Utf8 if is_json(field) => Self::JsonText(array.as_string()),
             DataType::Utf8 => Self::Text(array.as_string()),
@@ -140,6 +150,7 @@ impl<'a> Values<'a> {
                     _ => return Err(unknown()),
                 }
             }
+            _ if is_decoded => Self::Typed(Typed::of(field, array).ok_or_else(unknown)?),
             _ => return Err(unknown()),
         };
         Ok(if array.null_count() > 0 {
@@ -176,6 +187,7 @@ impl<'a> Values<'a> {
                 }
             }
             Self::Bool(values) => json.bool(values.value(row)),
+            Self::Typed(values) => values.write(row, json),
             Self::Headers(lists, keys, values) => {
                 json.begin_array();
                 for header in header_range(lists, row) {

@@ -8,17 +8,17 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_pyarrow::ToPyArrow;
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use brokerless_core::{Error, Framed, KEY_SCHEMA_ID, SchemaId, VALUE_SCHEMA_ID};
-use brokerless_values::{Schema, uuid_text};
+use brokerless_values::{Column, Plan, Schema, Type, uuid_text};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::base::borrowed_array::Array;
 use crate::base::columns::{BytesColumn, HeadersColumn, last_header};
 use crate::base::error::exception;
-use crate::values::json_text::json_field;
+use crate::values::arrow_column;
 
-/// The bytes of JSON text after which a batch ends.
-const ENOUGH_TEXT: usize = 16 << 20;
+/// The bytes of decoded values after which a batch ends.
+const ENOUGH_BYTES: usize = 16 << 20;
 /// The number of types in the schemas that are kept. Above it, all are parsed again when they are needed.
 const MOST_TYPES: usize = 4 << 20;
 /// The number of schemas that are kept. Damaged bytes may name any id.
@@ -26,7 +26,7 @@ const MOST_SCHEMAS: usize = 100_000;
 
 /// The schema of an id, and the version of a subject that it is.
 struct Known {
-    schema: Result<Schema, String>,
+    schema: Result<(Schema, Plan), String>,
     id: Option<i32>,
     subject: Option<String>,
     version: Option<i32>,
@@ -42,9 +42,15 @@ type Resolved = (
     Option<i32>,
 );
 
+/// The text of a schema: its type, itself, and the names and texts of those that it refers to.
+type SchemaText = (String, String, Vec<(String, String)>);
+
 #[pyclass(module = "brokerless._native")]
 pub(crate) struct SchemaDecoder {
     resolve: Py<PyAny>,
+    /// The schema that all others are resolved to.
+    reader: Option<Schema>,
+    kind: Type,
     header_name: &'static str,
     known: HashMap<SchemaId, Arc<Known>>,
     types: usize,
@@ -55,10 +61,34 @@ pub(crate) struct SchemaDecoder {
 #[pymethods]
 impl SchemaDecoder {
     #[new]
-    #[pyo3(signature = (resolve, *, is_key=false))]
-    fn new(resolve: Py<PyAny>, is_key: bool) -> Self {
-        Self {
+    #[pyo3(signature = (resolve, *, is_key=false, reader=None, union=None))]
+    fn new(
+        resolve: Py<PyAny>,
+        is_key: bool,
+        reader: Option<SchemaText>,
+        union: Option<Vec<SchemaText>>,
+    ) -> PyResult<Self> {
+        let parsed = |(schema_type, text, references): SchemaText| {
+            Schema::parse(&schema_type, &text, &references)
+        };
+        let raised = |error: brokerless_values::Error| PyValueError::new_err(error.to_string());
+        let reader = reader.map(parsed).transpose().map_err(raised)?;
+        let kind = match (&reader, union) {
+            (Some(reader), _) => reader.column_type().map_err(raised)?,
+            (None, Some(schemas)) => {
+                let mut kind = Type::Null;
+                for schema in schemas {
+                    let next = parsed(schema).and_then(|schema| schema.column_type());
+                    kind = kind.merge(next.map_err(raised)?);
+                }
+                kind
+            }
+            (None, None) => Type::Json,
+        };
+        Ok(Self {
             resolve,
+            reader,
+            kind,
             header_name: if is_key {
                 KEY_SCHEMA_ID
             } else {
@@ -67,7 +97,7 @@ impl SchemaDecoder {
             known: HashMap::new(),
             types: 0,
             left_over: 0,
-        }
+        })
     }
 
     #[pyo3(signature = (payloads, headers=None))]
@@ -95,8 +125,8 @@ impl SchemaDecoder {
         headers: Option<&HeadersColumn>,
         rows: usize,
     ) -> PyResult<RecordBatch> {
-        let mut columns = Columns::default();
-        let (mut header, mut text) = (Vec::new(), Vec::new());
+        let mut columns = Columns::new(&self.kind);
+        let mut header = Vec::new();
         for row in 0..rows {
             let Some(payload) = payloads.get(row).map_err(exception)? else {
                 columns.null();
@@ -110,24 +140,29 @@ impl SchemaDecoder {
             };
             let framed = Framed::split(payload, has_header.then_some(header.as_slice()));
             let known = framed.schema_id.map(|id| self.known(id)).transpose()?;
-            text.clear();
             let result = match known.as_deref().map(|known| &known.schema) {
-                Some(Ok(schema)) => match schema.write_json(&framed, &mut text) {
-                    Ok(left) => {
-                        self.left_over += u64::from(left > 0);
-                        Some(Ok(std::str::from_utf8(&text).unwrap_or_default()))
-                    }
-                    Err(error) => Some(Err(error.to_string())),
-                },
+                Some(Ok((schema, plan))) => Some(
+                    plan.decode(schema, self.reader.as_ref(), &framed, &mut columns.decoded)
+                        .map_err(|error| error.to_string()),
+                ),
                 Some(Err(reason)) => Some(Err(reason.clone())),
                 None => None,
             };
-            columns.push(&framed, known.as_deref(), result, payload);
-            if columns.text >= ENOUGH_TEXT {
+            if let Some(Ok(appended)) = &result {
+                self.left_over += u64::from(appended.left_over > 0);
+                columns.size += appended.bytes;
+            }
+            columns.push(
+                &framed,
+                known.as_deref(),
+                result.map(|result| result.map(drop)),
+                payload,
+            );
+            if columns.size >= ENOUGH_BYTES {
                 break;
             }
         }
-        columns.finish().map_err(exception)
+        columns.finish(&self.kind).map_err(exception)
     }
 
     /// The schema of an id. Python is asked once for each.
@@ -137,7 +172,7 @@ impl SchemaDecoder {
         }
         let known = Arc::new(Python::attach(|py| self.ask(py, id))?);
         self.types += match &known.schema {
-            Ok(schema) => schema.types(),
+            Ok((schema, _)) => schema.types(),
             Err(_) => 1,
         };
         if self.types > MOST_TYPES || self.known.len() >= MOST_SCHEMAS {
@@ -169,9 +204,15 @@ impl SchemaDecoder {
             Err(error) => return Err(error),
         };
         let (schema_type, text, references, id, subject, version) = found;
-        let schema = py.detach(|| Schema::parse(&schema_type, &text, &references));
+        let schema = py.detach(|| {
+            let schema = Schema::parse(&schema_type, &text, &references)
+                .map_err(|error| format!("schema {id} cannot be used: {error}"))?;
+            let plan = Plan::new(&schema, self.reader.as_ref(), &self.kind)
+                .map_err(|error| format!("schema {id} cannot be read: {error}"))?;
+            Ok((schema, plan))
+        });
         Ok(Known {
-            schema: schema.map_err(|error| format!("schema {id} cannot be used: {error}")),
+            schema,
             id: Some(id),
             subject,
             version,
@@ -179,23 +220,35 @@ impl SchemaDecoder {
     }
 }
 
-#[derive(Default)]
 struct Columns {
-    decoded: StringBuilder,
+    decoded: Column,
     bytes: BinaryBuilder,
     framings: StringBuilder,
     ids: Int32Builder,
     subjects: StringBuilder,
     versions: Int32Builder,
     errors: StringBuilder,
-    /// The bytes in `decoded`.
-    text: usize,
+    /// The bytes in `decoded`, about.
+    size: usize,
 }
 
 impl Columns {
+    fn new(kind: &Type) -> Self {
+        Self {
+            decoded: Column::new(kind),
+            bytes: BinaryBuilder::new(),
+            framings: StringBuilder::new(),
+            ids: Int32Builder::new(),
+            subjects: StringBuilder::new(),
+            versions: Int32Builder::new(),
+            errors: StringBuilder::new(),
+            size: 0,
+        }
+    }
+
     /// Adds a null key or value: it has no schema.
     fn null(&mut self) {
-        self.decoded.append_null();
+        self.push_null();
         self.bytes.append_null();
         self.framings.append_null();
         self.ids.append_null();
@@ -204,17 +257,23 @@ impl Columns {
         self.errors.append_null();
     }
 
+    fn push_null(&mut self) {
+        self.decoded.push_null();
+        self.size += self.decoded.weight();
+    }
+
     fn push(
         &mut self,
         framed: &Framed<'_>,
         known: Option<&Known>,
-        result: Option<Result<&str, String>>,
+        result: Option<Result<(), String>>,
         payload: &[u8],
     ) {
-        let text = result.as_ref().and_then(|result| result.as_ref().ok());
-        self.text += text.map_or(0, |text| text.len());
-        self.decoded.append_option(text);
-        self.bytes.append_option(text.is_none().then_some(payload));
+        let is_decoded = matches!(result, Some(Ok(())));
+        if !is_decoded {
+            self.push_null();
+        }
+        self.bytes.append_option((!is_decoded).then_some(payload));
         self.framings.append_value(framed.framing.name());
         self.ids.append_option(known.and_then(|known| known.id));
         let subject = known.and_then(|known| known.subject.as_deref());
@@ -224,17 +283,16 @@ impl Columns {
         self.errors.append_option(result.and_then(Result::err));
     }
 
-    fn finish(mut self) -> Result<RecordBatch, Error> {
+    fn finish(mut self, kind: &Type) -> Result<RecordBatch, Error> {
+        let invalid = |error: arrow_schema::ArrowError| Error::invalid(error.to_string());
+        let decoded = arrow_column::array(kind, self.decoded).map_err(invalid)?;
         let text = |name| Field::new(name, DataType::Utf8, true);
         let int = |name| Field::new(name, DataType::Int32, true);
         let (fields, columns): (Vec<_>, Vec<ArrayRef>) = [
-            (
-                json_field("decoded"),
-                Arc::new(self.decoded.finish()) as ArrayRef,
-            ),
+            (arrow_column::field("decoded", kind), decoded),
             (
                 Field::new("bytes", DataType::Binary, true),
-                Arc::new(self.bytes.finish()),
+                Arc::new(self.bytes.finish()) as ArrayRef,
             ),
             (text("framing"), Arc::new(self.framings.finish())),
             (int("schemaId"), Arc::new(self.ids.finish())),
@@ -244,7 +302,6 @@ impl Columns {
         ]
         .into_iter()
         .unzip();
-        RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), columns)
-            .map_err(|error| Error::invalid(error.to_string()))
+        RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), columns).map_err(invalid)
     }
 }

@@ -34,8 +34,12 @@ pub(crate) enum Node {
     Time(Unit),
     /// In UTC if the flag is set, else local.
     Timestamp(Unit, bool),
-    /// Bytes, or a fixed size of them, and the scale.
-    Decimal(Option<usize>, u32),
+    /// A number in bytes, or in a fixed size of them.
+    Decimal {
+        size: Option<usize>,
+        precision: usize,
+        scale: u32,
+    },
     /// Sixteen bytes. A uuid that is a string is a string.
     Uuid,
     /// Months, days and milliseconds.
@@ -47,12 +51,33 @@ pub(crate) enum Node {
 pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) node: NodeId,
+    /// Its earlier names.
+    pub(crate) aliases: Vec<String>,
+    /// Its value in data that was written without it.
+    pub(crate) default: Option<Value>,
+}
+
+/// The name of a record, an enum or a fixed type, with the namespace.
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) full: String,
+    pub(crate) aliases: Vec<String>,
+    /// The symbol of an enum for those that it does not know.
+    pub(crate) default: Option<String>,
+}
+
+impl Name {
+    /// The name without the namespace.
+    pub(crate) fn short(&self) -> &str {
+        self.full.rsplit('.').next().unwrap_or_default()
+    }
 }
 
 /// An Avro schema.
 #[derive(Debug)]
 pub struct AvroSchema {
     pub(crate) nodes: Vec<Node>,
+    pub(crate) names: HashMap<NodeId, Name>,
     pub(crate) root: NodeId,
 }
 
@@ -67,8 +92,15 @@ impl AvroSchema {
         let root = parser.parse(text)?;
         Ok(Self {
             nodes: parser.nodes,
+            names: parser.names,
             root,
         })
+    }
+
+    pub(crate) fn node(&self, id: NodeId) -> Result<&Node> {
+        self.nodes
+            .get(id)
+            .ok_or_else(|| Error::new("the schema has a type that is not there"))
     }
 
     /// The number of types.
@@ -80,6 +112,7 @@ impl AvroSchema {
 #[derive(Debug, Default)]
 struct Parser {
     nodes: Vec<Node>,
+    names: HashMap<NodeId, Name>,
     /// Named types, by their full names.
     named: HashMap<String, NodeId>,
 }
@@ -210,6 +243,8 @@ impl Parser {
             fields.push(Field {
                 name: name.to_owned(),
                 node: self.node(kind, &inner)?,
+                aliases: listed_strings(field, "aliases"),
+                default: field.get("default").cloned(),
             });
         }
         if let Some(node) = self.nodes.get_mut(id) {
@@ -230,6 +265,14 @@ impl Parser {
         let own = namespace_of(name, string(object, "namespace"), namespace);
         let full = full_name(name, own);
         let id = self.add(node)?;
+        let aliases = listed_strings(object, "aliases");
+        let aliases = aliases.iter().map(|alias| full_name(alias, own));
+        let known = Name {
+            full: full.clone(),
+            aliases: aliases.collect(),
+            default: string(object, "default").map(str::to_owned),
+        };
+        self.names.insert(id, known);
         self.named.insert(full, id);
         Ok(id)
     }
@@ -278,7 +321,11 @@ fn logical(object: &Map<String, Value>, size: Option<usize>) -> Option<Node> {
             };
             let is_valid = precision > 0 && scale <= precision;
             let scale = u32::try_from(scale).ok().filter(|_| is_valid)?;
-            Some(Node::Decimal(size, scale))
+            Some(Node::Decimal {
+                size,
+                precision,
+                scale,
+            })
         }
         ("uuid", Some(16)) => Some(Node::Uuid),
         ("duration", Some(12)) => Some(Node::Duration),
@@ -292,6 +339,13 @@ fn string<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
 
 fn number(object: &Map<String, Value>, name: &str) -> Option<usize> {
     usize::try_from(object.get(name)?.as_u64()?).ok()
+}
+
+/// The texts of a list that may be missing.
+fn listed_strings(object: &Map<String, Value>, name: &str) -> Vec<String> {
+    let listed = object.get(name).and_then(Value::as_array);
+    let texts = listed.into_iter().flatten().filter_map(Value::as_str);
+    texts.map(str::to_owned).collect()
 }
 
 fn strings(object: &Map<String, Value>, name: &str) -> Result<Vec<String>> {

@@ -35,19 +35,9 @@ impl ProtobufSchema {
     /// unless the schema is [`Self::with_defaults`].
     pub fn write_json(&self, framed: &Framed<'_>, out: &mut Vec<u8>) -> Result<usize> {
         let (id, body) = self.split(framed)?;
-        if u32::try_from(body.len()).is_err() {
-            return Err(Error::new("the body has more than 4 GiB"));
-        }
         let before = out.len();
         let mut json = Json::new(out);
-        let mut walk = Walk {
-            start: json.mark(),
-            schema: self,
-            body,
-            found: Vec::new(),
-            limits: Limits::new(),
-            text: String::new(),
-        };
+        let mut walk = Walk::new(self, body, json.mark())?;
         match walk.message(id, &Parts::Body, &mut json) {
             Ok(()) => Ok(0),
             Err(error) => {
@@ -58,7 +48,7 @@ impl ProtobufSchema {
     }
 
     /// Returns the type and the bytes of the message.
-    fn split<'a>(&self, framed: &Framed<'a>) -> Result<(MessageId, &'a [u8])> {
+    pub(super) fn split<'a>(&self, framed: &Framed<'a>) -> Result<(MessageId, &'a [u8])> {
         let mut id = None;
         let mut level = Some(&self.roots);
         let body = framed
@@ -77,14 +67,14 @@ impl ProtobufSchema {
 
 /// A value in the body.
 #[derive(Debug, Clone, Copy)]
-struct Found {
+pub(super) struct Found {
     /// Twice the position of the field in the message, and one more if a length precedes the value.
     key: u32,
     at: u32,
 }
 
 impl Found {
-    fn field(self) -> u32 {
+    pub(super) fn field(self) -> u32 {
         self.key >> 1
     }
 
@@ -95,14 +85,14 @@ impl Found {
 
 /// The bytes of a message: those of all values of its field, one after the other.
 #[derive(Debug, Clone)]
-enum Parts {
+pub(super) enum Parts {
     Body,
     Found(Range<usize>),
 }
 
 /// A value that is no message.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Scalar<'a> {
+pub(super) enum Scalar<'a> {
     Int(i64),
     Unsigned(u64),
     Float(f32),
@@ -131,26 +121,45 @@ impl Scalar<'_> {
 
 /// A key of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Key<'a> {
+pub(super) enum Key<'a> {
     Int(i64),
     Unsigned(u64),
     Text(&'a str),
 }
 
-struct Walk<'a> {
+pub(super) struct Walk<'a> {
     /// The start of the JSON text.
-    start: Mark,
-    schema: &'a ProtobufSchema,
+    pub(super) start: Mark,
+    pub(super) schema: &'a ProtobufSchema,
     body: &'a [u8],
     /// The values of the current message, after those of the messages around it.
-    found: Vec<Found>,
-    limits: Limits,
+    pub(super) found: Vec<Found>,
+    pub(super) limits: Limits,
     text: String,
 }
 
 impl<'a> Walk<'a> {
+    pub(super) fn new(schema: &'a ProtobufSchema, body: &'a [u8], start: Mark) -> Result<Self> {
+        if u32::try_from(body.len()).is_err() {
+            return Err(Error::new("the body has more than 4 GiB"));
+        }
+        Ok(Self {
+            start,
+            schema,
+            body,
+            found: Vec::new(),
+            limits: Limits::new(),
+            text: String::new(),
+        })
+    }
+
     /// Writes a message within another one.
-    fn inner(&mut self, id: MessageId, parts: &Parts, json: &mut Json<'_>) -> Result<()> {
+    pub(super) fn inner(
+        &mut self,
+        id: MessageId,
+        parts: &Parts,
+        json: &mut Json<'_>,
+    ) -> Result<()> {
         if self.limits.depth == 0 {
             return Err(Error::too_deep());
         }
@@ -295,7 +304,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Writes the value of a field. Returns false if a field without presence is zero or empty.
-    fn value(
+    pub(super) fn value(
         &mut self,
         field: &'a Field,
         values: Range<usize>,
@@ -357,27 +366,9 @@ impl<'a> Walk<'a> {
     /// Writes a map. The last of several entries with one key counts.
     fn map(&mut self, id: MessageId, values: Range<usize>, json: &mut Json<'_>) -> Result<()> {
         let schema = self.schema;
-        let Some((entry, (key, value))) = schema
-            .messages
-            .get(id)
-            .and_then(|entry| Some((entry, entry.entry()?)))
-        else {
-            return Err(Error::new("the schema has a map that is none"));
-        };
-        let mut keys = Vec::with_capacity(values.len());
-        for index in values {
-            let base = self.find(entry, &Parts::Found(index..index + 1))?;
-            keys.push((self.key(key, base)?, index));
-            self.found.truncate(base);
-        }
-        if keys.len() > 1 {
-            keys.sort_unstable();
-            keys.reverse();
-            keys.dedup_by_key(|(key, _)| *key);
-            keys.sort_unstable_by_key(|&(_, index)| index);
-        }
+        let (entry, key, value) = schema.entry(id)?;
         json.begin_object();
-        for (name, index) in keys {
+        for (name, index) in self.entries(entry, key, values)? {
             match name {
                 Key::Text(text) => json.text_key(text),
                 other => {
@@ -404,9 +395,31 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// The keys of a map, each with the position of its entry. The last of several entries with one key counts.
+    pub(super) fn entries(
+        &mut self,
+        entry: &Message,
+        key: &Field,
+        values: Range<usize>,
+    ) -> Result<Vec<(Key<'a>, usize)>> {
+        let mut keys = Vec::with_capacity(values.len());
+        for index in values {
+            let base = self.find(entry, &Parts::Found(index..index + 1))?;
+            keys.push((self.key(key, base)?, index));
+            self.found.truncate(base);
+        }
+        if keys.len() > 1 {
+            keys.sort_unstable();
+            keys.reverse();
+            keys.dedup_by_key(|(key, _)| *key);
+            keys.sort_unstable_by_key(|&(_, index)| index);
+        }
+        Ok(keys)
+    }
+
     /// Finds the values of a message, and appends them in the order of the fields. Returns the position of the first
     /// one.
-    fn find(&mut self, message: &Message, parts: &Parts) -> Result<usize> {
+    pub(super) fn find(&mut self, message: &Message, parts: &Parts) -> Result<usize> {
         let base = self.found.len();
         match parts {
             Parts::Body => self.scan(message, Input::new(self.body, 0), false)?,
@@ -492,21 +505,21 @@ impl<'a> Walk<'a> {
     }
 
     /// The first value of a field.
-    fn first(&self, position: u32, base: usize) -> Option<usize> {
+    pub(super) fn first(&self, position: u32, base: usize) -> Option<usize> {
         let found = self.found.get(base..)?;
         let at = found.iter().position(|one| one.field() == position)?;
         Some(base + at)
     }
 
     /// The last value of a field.
-    fn last(&self, position: u32, base: usize) -> Option<usize> {
+    pub(super) fn last(&self, position: u32, base: usize) -> Option<usize> {
         let found = self.found.get(base..)?;
         let at = found.iter().rposition(|one| one.field() == position)?;
         Some(base + at)
     }
 
     /// Reads a number of a message, or 0 if it is missing.
-    fn int(&self, message: &Message, position: u32, base: usize) -> Result<i64> {
+    pub(super) fn int(&self, message: &Message, position: u32, base: usize) -> Result<i64> {
         let field = message.fields.get(position as usize);
         match (self.last(position, base), field) {
             (Some(index), Some(field)) => match self.scalar(field.kind, &mut self.input(index)?)? {
@@ -518,7 +531,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads the key of an entry of a map.
-    fn key(&self, field: &Field, base: usize) -> Result<Key<'a>> {
+    pub(super) fn key(&self, field: &Field, base: usize) -> Result<Key<'a>> {
         let scalar = match self.last(0, base) {
             Some(index) => self.scalar(field.kind, &mut self.input(index)?)?,
             None => self.zero(field.kind),
@@ -533,13 +546,13 @@ impl<'a> Walk<'a> {
     }
 
     /// The body from the start of a value on.
-    fn input(&self, index: usize) -> Result<Input<'a>> {
+    pub(super) fn input(&self, index: usize) -> Result<Input<'a>> {
         let found = self.found.get(index);
         let found = found.ok_or_else(|| Error::new("a value is not there"))?;
         Ok(Input::new(self.body, found.at as usize))
     }
 
-    fn is_sized(&self, index: usize) -> bool {
+    pub(super) fn is_sized(&self, index: usize) -> bool {
         self.found.get(index).is_some_and(|one| one.is_sized())
     }
 
@@ -567,7 +580,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn zero(&self, kind: Kind) -> Scalar<'a> {
+    pub(super) fn zero(&self, kind: Kind) -> Scalar<'a> {
         match kind {
             Kind::Double => Scalar::Double(0.0),
             Kind::Float => Scalar::Float(0.0),
@@ -584,7 +597,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads a value. Surplus bits of a number are dropped, as all implementations do.
-    fn scalar(&self, kind: Kind, input: &mut Input<'a>) -> Result<Scalar<'a>> {
+    pub(super) fn scalar(&self, kind: Kind, input: &mut Input<'a>) -> Result<Scalar<'a>> {
         let zigzag = |value: u64| (value >> 1) as i64 ^ -((value & 1) as i64);
         Ok(match kind {
             Kind::Double => Scalar::Double(f64::from_le_bytes(input.array()?)),
@@ -609,7 +622,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    fn write(&self, scalar: Scalar<'_>, json: &mut Json<'_>) {
+    pub(super) fn write(&self, scalar: Scalar<'_>, json: &mut Json<'_>) {
         match scalar {
             Scalar::Int(value) => json.int(value),
             Scalar::Unsigned(value) => json.int(value),

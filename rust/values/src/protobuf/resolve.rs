@@ -112,10 +112,18 @@ impl<'t> Resolver<'t> {
                 named.entry(self.path(one.scope)?).or_insert(id);
             }
         }
+        let roots: Vec<MessageId> = roots.unwrap_or_default();
+        let mut root_names = Vec::with_capacity(roots.len());
+        for id in &roots {
+            if let Some(one) = self.declared.get(*id) {
+                root_names.push(self.path(one.scope)?);
+            }
+        }
         Ok(ProtobufSchema {
             messages: self.messages,
             enums: self.enums,
-            roots: roots.unwrap_or_default(),
+            roots,
+            root_names,
             named,
             has_defaults: false,
         })

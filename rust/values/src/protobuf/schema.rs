@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::limits::{Error, Result};
 use crate::protobuf::wire::Wire;
 
 /// The number of a message.
@@ -16,6 +17,8 @@ pub struct ProtobufSchema {
     pub(super) enums: Vec<Enum>,
     /// The messages of the file that are in no other message.
     pub(super) roots: Vec<MessageId>,
+    /// The full names of these messages.
+    pub(super) root_names: Vec<String>,
     /// All messages by their full names, if the schema uses `Any`.
     pub(super) named: HashMap<String, MessageId>,
     pub(super) has_defaults: bool,
@@ -111,6 +114,17 @@ impl ProtobufSchema {
         self
     }
 
+    /// The message of a map's entries, its key and its value.
+    pub(super) fn entry(&self, id: MessageId) -> Result<(&Message, &Field, &Field)> {
+        let entry = self.messages.get(id);
+        entry
+            .and_then(|entry| {
+                let (key, value) = entry.entry()?;
+                Some((entry, key, value))
+            })
+            .ok_or_else(|| Error::new("the schema has a map that is none"))
+    }
+
     /// The number of types, fields and values.
     pub(crate) fn types(&self) -> usize {
         let fields = self.messages.iter().map(|one| 1 + one.fields.len());
@@ -180,6 +194,12 @@ impl Message {
 }
 
 impl Field {
+    /// True for a single value that is no message.
+    pub(super) fn is_scalar(&self) -> bool {
+        matches!(self.shape, Shape::Optional | Shape::Implicit)
+            && !matches!(self.kind, Kind::Message(_))
+    }
+
     /// True for an extension. Its name is its full name in brackets.
     fn is_extension(&self) -> bool {
         self.name.starts_with('[')

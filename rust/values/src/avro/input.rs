@@ -1,0 +1,129 @@
+//! The rest of a body in Avro's binary encoding.
+
+use brokerless_core::Reader;
+
+use crate::limits::{Error, Limits, Result};
+
+/// The bytes of a body that are not yet read.
+#[derive(Debug)]
+pub(super) struct Input<'a> {
+    pub(super) body: Reader<'a>,
+    pub(super) limits: Limits,
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn new(body: &'a [u8]) -> Self {
+        Self {
+            body: Reader::new(body),
+            limits: Limits::new(),
+        }
+    }
+
+    /// The number of items in the next block of an array or map; 0 at its end, and 0 is never a block. A block with a
+    /// negative count also has its size, which is for readers that skip it.
+    pub(super) fn block(&mut self) -> Result<u64> {
+        let count = self.long()?;
+        if count < 0 {
+            self.long()?;
+        }
+        Ok(count.unsigned_abs())
+    }
+
+    /// Calls `item` for each item of an array or map.
+    pub(super) fn blocks(&mut self, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        loop {
+            let count = self.block()?;
+            if count == 0 {
+                return Ok(());
+            }
+            for _ in 0..count {
+                let before = self.body.remaining();
+                item(self)?;
+                self.count_item(before)?;
+            }
+        }
+    }
+
+    /// Counts an item that took no bytes. `before` is the number of bytes that were left before it.
+    #[inline]
+    pub(super) fn count_item(&mut self, before: usize) -> Result<()> {
+        if self.body.remaining() == before {
+            self.limits.take_empty()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn boolean(&mut self) -> Result<bool> {
+        match self.bytes(1, "boolean")? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(Error::new("a boolean is neither 0 nor 1")),
+        }
+    }
+
+    #[inline]
+    pub(super) fn int(&mut self) -> Result<i32> {
+        let value = self.long()?;
+        i32::try_from(value).map_err(|_| Error::new("an int has more than 32 bits"))
+    }
+
+    #[inline]
+    pub(super) fn long(&mut self) -> Result<i64> {
+        self.body.varlong().map_err(|_| {
+            Error::new("the body ends within a number, or the number has more than ten bytes")
+        })
+    }
+
+    /// The position of an enum's symbol.
+    pub(super) fn symbol(&mut self, count: usize) -> Result<usize> {
+        let index = self.int()?;
+        let at = usize::try_from(index).ok().filter(|&at| at < count);
+        at.ok_or_else(|| Error::new(format!("{index} is no symbol of an enum of {count}")))
+    }
+
+    /// The position of a union's branch.
+    #[inline]
+    pub(super) fn branch(&mut self, count: usize) -> Result<usize> {
+        let index = self.long()?;
+        let at = usize::try_from(index).ok().filter(|&at| at < count);
+        at.ok_or_else(|| Error::new(format!("{index} is no branch of a union of {count}")))
+    }
+
+    pub(super) fn string(&mut self) -> Result<&'a str> {
+        let bytes = self.sized("string")?;
+        std::str::from_utf8(bytes).map_err(|_| Error::new("a string is not UTF-8"))
+    }
+
+    /// Bytes behind their length.
+    #[inline]
+    pub(super) fn sized(&mut self, what: &str) -> Result<&'a [u8]> {
+        let length = self.long()?;
+        let length = usize::try_from(length)
+            .map_err(|_| Error::new(format!("the length of a {what} is negative")))?;
+        self.bytes(length, what)
+    }
+
+    #[inline]
+    pub(super) fn bytes(&mut self, length: usize, what: &str) -> Result<&'a [u8]> {
+        let left = self.body.remaining();
+        self.body
+            .bytes(length)
+            .map_err(|_| Error::new(format!("a {what} has {length} bytes, but {left} are left")))
+    }
+
+    pub(super) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
+        let bytes = self.bytes(N, what)?;
+        Ok(bytes.first_chunk().copied().unwrap_or([0; N]))
+    }
+
+    /// Calls `read` one level deeper.
+    pub(super) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.limits.depth == 0 {
+            return Err(Error::too_deep());
+        }
+        self.limits.depth -= 1;
+        let result = read(self);
+        self.limits.depth += 1;
+        result
+    }
+}

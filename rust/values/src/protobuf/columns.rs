@@ -1,0 +1,337 @@
+//! A body in Protobuf's wire format, as a value of a column.
+
+use std::ops::Range;
+
+use brokerless_core::{Framed, Json};
+
+use crate::column::Column;
+use crate::limits::{Error, MOST_JSON, Result};
+use crate::protobuf::body::{Key, Parts, Scalar, Walk};
+use crate::protobuf::plan::{ProtobufPlan, Source, Step};
+use crate::protobuf::schema::{Field, Kind, Message, MessageId, ProtobufSchema, Shape};
+use crate::protobuf::wire::Wire;
+
+const MICROS: i64 = 1_000_000;
+
+impl ProtobufPlan {
+    /// Appends a key or value to a column, and returns the bytes that did not come from its body. After an error, the
+    /// column is as before.
+    ///
+    /// `reader` and `column` are those of the plan. A field without presence that is missing has its default, a list or
+    /// map without items is empty, and every other missing field is null.
+    pub(crate) fn decode(
+        &self,
+        writer: &ProtobufSchema,
+        reader: &ProtobufSchema,
+        framed: &Framed<'_>,
+        column: &mut Column,
+    ) -> Result<usize> {
+        let (id, body) = writer.split(framed)?;
+        let (written, read) = (writer.root_name(id), reader.root_name(self.root));
+        if written != read {
+            let name = |name: Option<&str>| name.unwrap_or("another message").to_owned();
+            return Err(Error::new(format!(
+                "{} is written, and {} is read",
+                name(written),
+                name(read)
+            )));
+        }
+        let before = column.len();
+        let mut json = Vec::new();
+        let start = Json::new(&mut json).mark();
+        let mut decoding = Decoding {
+            walk: Walk::new(reader, body, start)?,
+            made: 0,
+        };
+        let result = decoding.message(self.root, &self.step, &Parts::Body, column);
+        if result.is_err() {
+            column.truncate(before);
+        }
+        result.map(|()| decoding.made)
+    }
+}
+
+impl ProtobufSchema {
+    /// The full name of a message that is in no other one.
+    fn root_name(&self, id: MessageId) -> Option<&str> {
+        let at = self.roots.iter().position(|&one| one == id)?;
+        self.root_names.get(at).map(String::as_str)
+    }
+}
+
+struct Decoding<'a> {
+    walk: Walk<'a>,
+    /// The bytes that did not come from the body.
+    made: usize,
+}
+
+impl<'a> Decoding<'a> {
+    fn message(
+        &mut self,
+        id: MessageId,
+        step: &Step,
+        parts: &Parts,
+        column: &mut Column,
+    ) -> Result<()> {
+        if self.walk.limits.depth == 0 {
+            return Err(Error::too_deep());
+        }
+        self.walk.limits.depth -= 1;
+        let result = self.message_here(id, step, parts, column);
+        self.walk.limits.depth += 1;
+        result
+    }
+
+    fn message_here(
+        &mut self,
+        id: MessageId,
+        step: &Step,
+        parts: &Parts,
+        column: &mut Column,
+    ) -> Result<()> {
+        if let Step::Json = step {
+            return self.json(column, |walk, json| walk.inner(id, parts, json));
+        }
+        let schema = self.walk.schema;
+        let message = schema.message(id)?;
+        let base = self.walk.find(message, parts)?;
+        match step {
+            Step::Object(sources) => self.object(message, sources, base, column)?,
+            Step::Timestamp | Step::Duration => {
+                let seconds = self.walk.int(message, 0, base)?;
+                let nanos = self.walk.int(message, 1, base)?;
+                let micros = seconds
+                    .checked_mul(MICROS)
+                    .and_then(|micros| micros.checked_add(nanos.div_euclid(1000)));
+                column.push_integer(micros.ok_or_else(|| {
+                    Error::new("a time does not fit into 64 bits of microseconds")
+                })?)?;
+            }
+            Step::Bare(kind) => {
+                let scalar = match self.walk.last(0, base) {
+                    Some(index) => self.walk.scalar(*kind, &mut self.walk.input(index)?)?,
+                    None => self.walk.zero(*kind),
+                };
+                self.push(scalar, column)?;
+            }
+            Step::Scalar | Step::List(_) | Step::Map(_) | Step::Json => {
+                return Err(Error::misfit());
+            }
+        }
+        self.walk.found.truncate(base);
+        Ok(())
+    }
+
+    fn object(
+        &mut self,
+        message: &'a Message,
+        sources: &[Option<Source>],
+        base: usize,
+        column: &mut Column,
+    ) -> Result<()> {
+        let columns = column.fields()?;
+        let mut at = base;
+        for (source, column) in sources.iter().zip(columns) {
+            let Some(source) = source else {
+                self.push_null(column)?;
+                continue;
+            };
+            let field = message.fields.get(source.position as usize);
+            let field = field.ok_or_else(Error::misfit)?;
+            let values = self.values(source.position, base, &mut at);
+            if values.is_empty() {
+                self.missing(field, &source.step, column)?;
+            } else {
+                self.field(field, &source.step, values, column)?;
+            }
+        }
+        self.make(1)?;
+        column.close()
+    }
+
+    /// The values of a field. `at` is where those of the field before it ended: columns mostly have the order of fields.
+    fn values(&self, position: u32, base: usize, at: &mut usize) -> Range<usize> {
+        let found = self.walk.found.as_slice();
+        if *at > base
+            && found
+                .get(*at - 1)
+                .is_some_and(|one| one.field() >= position)
+        {
+            *at = base;
+        }
+        let rest = found.get(*at..).unwrap_or_default();
+        *at += match rest.first() {
+            Some(first) if first.field() < position => {
+                rest.partition_point(|one| one.field() < position)
+            }
+            _ => 0,
+        };
+        let start = *at;
+        let rest = found.get(start..).unwrap_or_default();
+        *at += rest
+            .iter()
+            .take_while(|one| one.field() == position)
+            .count();
+        start..*at
+    }
+
+    fn field(
+        &mut self,
+        field: &'a Field,
+        step: &Step,
+        values: Range<usize>,
+        column: &mut Column,
+    ) -> Result<()> {
+        match (step, field.kind) {
+            (Step::Json, _) => self.json(column, |walk, json| {
+                walk.value(field, values, json).map(|_| ())
+            }),
+            (Step::List(step), kind) => {
+                let items = column.items()?;
+                for index in values {
+                    self.items(kind, step, index, items)?;
+                }
+                column.close()
+            }
+            (Step::Map(step), Kind::Message(id)) => {
+                self.map(id, step, values, column)?;
+                column.close()
+            }
+            (step, Kind::Message(id)) => self.message(id, step, &Parts::Found(values), column),
+            (_, kind) => {
+                // The last one wins.
+                let scalar = self
+                    .walk
+                    .scalar(kind, &mut self.walk.input(values.end - 1)?)?;
+                self.push(scalar, column)
+            }
+        }
+    }
+
+    /// Appends the items of a list that are in one value: several if they are packed.
+    fn items(&mut self, kind: Kind, step: &Step, index: usize, items: &mut Column) -> Result<()> {
+        if let Kind::Message(id) = kind {
+            return self.message(id, step, &Parts::Found(index..index + 1), items);
+        }
+        let mut input = self.walk.input(index)?;
+        if kind.wire() == Wire::Sized || !self.walk.is_sized(index) {
+            let scalar = self.walk.scalar(kind, &mut input)?;
+            return self.item(scalar, step, items);
+        }
+        let mut packed = input.part()?;
+        while !packed.is_empty() {
+            let scalar = self.walk.scalar(kind, &mut packed)?;
+            self.item(scalar, step, items)?;
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, scalar: Scalar<'a>, step: &Step, items: &mut Column) -> Result<()> {
+        match step {
+            Step::Json => self.json(items, |walk, json| {
+                walk.write(scalar, json);
+                Ok(())
+            }),
+            _ => self.push(scalar, items),
+        }
+    }
+
+    fn map(
+        &mut self,
+        id: MessageId,
+        step: &Step,
+        values: Range<usize>,
+        column: &mut Column,
+    ) -> Result<()> {
+        let schema = self.walk.schema;
+        let (entry, key, value) = schema.entry(id)?;
+        let (keys, items) = column.entries()?;
+        for (name, index) in self.walk.entries(entry, key, values)? {
+            self.make(8)?;
+            match (name, key.kind) {
+                (Key::Int(number), _) => keys.push_integer(number)?,
+                (Key::Unsigned(number), _) => keys.push_unsigned(number)?,
+                (Key::Text(text), Kind::Bool) => keys.push_boolean(text == "true")?,
+                (Key::Text(text), _) => keys.push_bytes(text.as_bytes())?,
+            }
+            let base = self.walk.find(entry, &Parts::Found(index..index + 1))?;
+            match (self.walk.first(1, base), value.kind) {
+                (Some(first), _) => {
+                    self.field(value, step, first..self.walk.found.len(), items)?;
+                }
+                (None, Kind::Message(id)) => self.message(id, step, &Parts::Found(0..0), items)?,
+                (None, kind) => self.item(self.walk.zero(kind), step, items)?,
+            }
+            self.walk.found.truncate(base);
+        }
+        Ok(())
+    }
+
+    /// Appends the value of a field that is missing.
+    fn missing(&mut self, field: &Field, step: &Step, column: &mut Column) -> Result<()> {
+        match (step, field.shape) {
+            (Step::List(_) | Step::Map(_), _) => {
+                self.make(4)?;
+                column.close()
+            }
+            (Step::Scalar, Shape::Implicit) => {
+                self.make(8)?;
+                self.push(self.walk.zero(field.kind), column)
+            }
+            _ => self.push_null(column),
+        }
+    }
+
+    fn push(&mut self, scalar: Scalar<'_>, column: &mut Column) -> Result<()> {
+        match scalar {
+            Scalar::Int(value) => column.push_integer(value),
+            Scalar::Unsigned(value) => column.push_unsigned(value),
+            Scalar::Float(value) => column.push_float(value),
+            Scalar::Double(value) => column.push_double(value),
+            Scalar::Bool(value) => column.push_boolean(value),
+            Scalar::Text(text) => column.push_bytes(text.as_bytes()),
+            Scalar::Bytes(bytes) => column.push_bytes(bytes),
+            Scalar::Enum(id, number) => {
+                let known = self.walk.schema.enums.get(id);
+                match known.and_then(|known| known.name(number)) {
+                    Some(name) => {
+                        self.make(name.len())?;
+                        column.push_bytes(name.as_bytes())
+                    }
+                    None => column.push_bytes(number.to_string().as_bytes()),
+                }
+            }
+        }
+    }
+
+    fn push_null(&mut self, column: &mut Column) -> Result<()> {
+        self.make(column.weight())?;
+        column.push_null();
+        Ok(())
+    }
+
+    /// Appends a value as JSON text.
+    fn json(
+        &mut self,
+        column: &mut Column,
+        write: impl FnOnce(&mut Walk<'a>, &mut Json<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let walk = &mut self.walk;
+        let made = column.push_written(|out| {
+            let mut json = Json::new(out);
+            walk.start = json.mark();
+            write(walk, &mut json)?;
+            Ok(json.since(&walk.start).len())
+        })?;
+        self.make(made)
+    }
+
+    /// Counts bytes that do not come from the body.
+    fn make(&mut self, bytes: usize) -> Result<()> {
+        self.made += bytes;
+        if self.made > MOST_JSON {
+            return Err(Error::too_long());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! How messages of a schema become values of a column.
+
+use crate::column_type::{Counter, Type};
+use crate::limits::{Error, Result};
+use crate::protobuf::schema::{Field, Form, Kind, Message, MessageId, ProtobufSchema, Shape};
+use crate::text::Unit;
+
+/// How messages become values of a column.
+#[derive(Debug)]
+pub(crate) struct ProtobufPlan {
+    pub(super) root: MessageId,
+    pub(super) step: Step,
+}
+
+/// How a value is appended to a column.
+#[derive(Debug)]
+pub(super) enum Step {
+    Scalar,
+    /// The fields of the message, in the order of the columns.
+    Object(Vec<Option<Source>>),
+    Timestamp,
+    Duration,
+    /// A message with a single field, whose value stands for it.
+    Bare(Kind),
+    List(Box<Step>),
+    Map(Box<Step>),
+    /// The value as JSON text.
+    Json,
+}
+
+/// The field of a column: its position in the message.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) position: u32,
+    pub(super) step: Step,
+}
+
+impl ProtobufSchema {
+    /// The type of a column with the first message of this schema. A message within itself is JSON text.
+    pub(crate) fn column_type(&self) -> Result<Type> {
+        self.type_of(self.root()?, &mut Vec::new(), &mut Counter::new())
+    }
+
+    /// The first message.
+    fn root(&self) -> Result<MessageId> {
+        let first = self.roots.first().copied();
+        first.ok_or_else(|| Error::new("the schema has no message"))
+    }
+
+    pub(super) fn message(&self, id: MessageId) -> Result<&Message> {
+        self.messages
+            .get(id)
+            .ok_or_else(|| Error::new("the schema has a type that is not there"))
+    }
+
+    fn type_of(
+        &self,
+        id: MessageId,
+        around: &mut Vec<MessageId>,
+        counter: &mut Counter,
+    ) -> Result<Type> {
+        counter.take()?;
+        if around.contains(&id) {
+            return Ok(Type::Json);
+        }
+        let message = self.message(id)?;
+        around.push(id);
+        let kind = match (message.form, message.fields.as_slice()) {
+            (Form::Object, fields) => {
+                let mut typed = Vec::with_capacity(fields.len());
+                for field in fields {
+                    typed.push((field.name.clone(), self.field_type(field, around, counter)?));
+                }
+                Type::Struct(typed)
+            }
+            // Microseconds reach from the year 1 to 9999, as these types do. Nanoseconds do not.
+            (Form::Timestamp, _) => Type::Timestamp(Unit::Micros, true),
+            (Form::Duration, _) => Type::Duration(Unit::Micros),
+            (Form::Bare, [field]) if field.is_scalar() => {
+                self.field_type(field, around, counter)?
+            }
+            (Form::FieldMask | Form::Bare | Form::Any, _) => Type::Json,
+        };
+        around.pop();
+        Ok(kind)
+    }
+
+    fn field_type(
+        &self,
+        field: &Field,
+        around: &mut Vec<MessageId>,
+        counter: &mut Counter,
+    ) -> Result<Type> {
+        counter.take()?;
+        Ok(match (field.shape, field.kind) {
+            (Shape::Map, Kind::Message(id)) => {
+                let (_, key, value) = self.entry(id)?;
+                let key = self.kind_type(key.kind, around, counter)?;
+                let value = self.kind_type(value.kind, around, counter)?;
+                Type::Map(Box::new(key), Box::new(value))
+            }
+            (Shape::Repeated, kind) => Type::List(Box::new(self.kind_type(kind, around, counter)?)),
+            (_, kind) => self.kind_type(kind, around, counter)?,
+        })
+    }
+
+    fn kind_type(
+        &self,
+        kind: Kind,
+        around: &mut Vec<MessageId>,
+        counter: &mut Counter,
+    ) -> Result<Type> {
+        Ok(match kind {
+            Kind::Double => Type::Float64,
+            Kind::Float => Type::Float32,
+            Kind::Int32 | Kind::SInt32 | Kind::SFixed32 => Type::Int32,
+            Kind::Int64 | Kind::SInt64 | Kind::SFixed64 => Type::Int64,
+            Kind::UInt32 | Kind::Fixed32 => Type::UInt32,
+            Kind::UInt64 | Kind::Fixed64 => Type::UInt64,
+            Kind::Bool => Type::Boolean,
+            Kind::String | Kind::Enum(_) => Type::Utf8,
+            Kind::Bytes => Type::Binary,
+            Kind::Message(id) => self.type_of(id, around, counter)?,
+        })
+    }
+}
+
+impl ProtobufPlan {
+    /// How the first message of a schema becomes a value of a column, which may have more fields.
+    pub(crate) fn new(schema: &ProtobufSchema, column: &Type) -> Result<Self> {
+        let root = schema.root()?;
+        let step = schema.step(root, column)?;
+        Ok(Self { root, step })
+    }
+}
+
+impl ProtobufSchema {
+    fn step(&self, id: MessageId, column: &Type) -> Result<Step> {
+        let message = self.message(id)?;
+        Ok(match (message.form, message.fields.as_slice(), column) {
+            (_, _, Type::Json) => Step::Json,
+            (Form::Timestamp, ..) => Step::Timestamp,
+            (Form::Duration, ..) => Step::Duration,
+            (Form::Bare, [field], _) => Step::Bare(field.kind),
+            (Form::Object, fields, Type::Struct(columns)) => {
+                let mut sources = Vec::with_capacity(columns.len());
+                for (name, column) in columns {
+                    let found = (0..).zip(fields).find(|(_, field)| field.name == *name);
+                    sources.push(match found {
+                        Some((position, field)) => Some(Source {
+                            position,
+                            step: self.field_step(field, column)?,
+                        }),
+                        None => None,
+                    });
+                }
+                Step::Object(sources)
+            }
+            _ => return Err(Error::misfit()),
+        })
+    }
+
+    fn field_step(&self, field: &Field, column: &Type) -> Result<Step> {
+        Ok(match (field.shape, field.kind, column) {
+            (_, _, Type::Json) => Step::Json,
+            (Shape::Map, Kind::Message(id), Type::Map(_, column)) => {
+                let (_, _, value) = self.entry(id)?;
+                Step::Map(Box::new(self.kind_step(value.kind, column)?))
+            }
+            (Shape::Map, ..) => return Err(Error::misfit()),
+            (Shape::Repeated, kind, Type::List(column)) => {
+                Step::List(Box::new(self.kind_step(kind, column)?))
+            }
+            (Shape::Repeated, ..) => return Err(Error::misfit()),
+            (_, kind, column) => self.kind_step(kind, column)?,
+        })
+    }
+
+    fn kind_step(&self, kind: Kind, column: &Type) -> Result<Step> {
+        match kind {
+            Kind::Message(id) => self.step(id, column),
+            _ if *column == Type::Json => Ok(Step::Json),
+            _ => Ok(Step::Scalar),
+        }
+    }
+}
