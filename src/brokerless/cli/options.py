@@ -303,11 +303,12 @@ def decode_options(function: _Command) -> _Command:
 
 
 def _schema_choice(_context: click.Context, _option: click.Parameter, text: str | None) -> SchemaChoice | int | None:
-    if text is None or text in ("writer", "latest", "union"):
-        return text
-    if not text.isdecimal():
-        raise click.BadParameter(f"{text!r} is neither writer, latest, union nor the ID of a schema")
-    return int(text)
+    match text:
+        case None | "writer" | "latest" | "union":
+            return text
+        case _ if text.isdecimal():
+            return int(text)
+    raise click.BadParameter(f"{text!r} is neither writer, latest, union nor the ID of a schema")
 
 
 def _decoding(

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from brokerless.log.log import Log
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.split import OnCorrupt
+    from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.values.decoding import Decoding
+    from brokerless.values.row_decoder import RowDecoder
 
 _T = TypeVar("_T")
 
@@ -148,19 +150,13 @@ def read(
     from brokerless.log.reader import Reader
     from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.metadata.uncommitted import Uncommitted
-    from brokerless.values.row_decoder import RowDecoder, default_columns
 
     if is_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} contradict each other")
     form = _format(output, "json" if is_json else form)
     log_dirs = LogDirs(*paths)
     logs = log_dirs.readable(topics or None, partitions or None)
-    decoder = None
-    if decode is not None:
-        if form == "json" and decode.schema is None:
-            decode = replace(decode, schema="writer")
-        decodable = default_columns(decode, _COLUMNS)
-        decoder = RowDecoder(log_dirs.with_schemas(decode), columns or decodable, {log.topic for log in logs})
+    decoder = None if decode is None else _decoder(decode, columns, log_dirs, {log.topic for log in logs}, form)
     shown = columns or _COLUMNS
     schema = Reader([], shown, decode=decoder).schema
     uncommitted = Uncommitted(logs, paths, metadata)
@@ -205,6 +201,16 @@ def read(
             met = known
     _note([] if decoder is None else decoder.notes())
     _end(met, None if output in (None, "-") else output, written)
+
+
+def _decoder(
+    decode: Decoding, columns: list[str] | None, log_dirs: LogDirs, topics: set[str | None], form: str
+) -> RowDecoder:
+    from brokerless.values.row_decoder import RowDecoder, default_columns
+
+    if form == "json" and decode.schema is None:
+        decode = replace(decode, schema="writer")
+    return RowDecoder(log_dirs.with_schemas(decode), columns or default_columns(decode, _COLUMNS), topics)
 
 
 class _JsonLines:

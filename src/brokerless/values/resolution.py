@@ -112,8 +112,8 @@ def target(decoding: Decoding, topics: Collection[str | None], part: str) -> Tar
             return Target()
     if subject is None:
         raise ValueError(
-            f"{option('schema')}: {choice!r} takes the versions of one subject, and the topics have several: choose one "
-            f"topic, or name the subject with {option('subject')}, or choose 'writer'"
+            f"{option('schema')}: {choice!r} takes the versions of one subject, and the topics have several: choose "
+            f"one topic, or name the subject with {option('subject')}, or choose 'writer'"
         )
     if choice == "union":
         latest = store.latest(subject)

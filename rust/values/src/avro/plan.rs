@@ -124,7 +124,7 @@ impl Resolution<'_> {
             });
         }
         if let Node::Union(branches) = reads {
-            return self.into_union(from, branches, column);
+            return self.read_as_union(from, branches, column);
         }
         let unresolved = || {
             Error::new(format!(
@@ -211,7 +211,7 @@ impl Resolution<'_> {
     }
 
     /// The step for a value that is no union, and a reader's union.
-    fn into_union(&mut self, from: NodeId, branches: &[NodeId], column: &Type) -> Result<Step> {
+    fn read_as_union(&mut self, from: NodeId, branches: &[NodeId], column: &Type) -> Result<Step> {
         if matches!(self.writer.node(from)?, Node::Null) {
             for &branch in branches {
                 if matches!(self.reader.node(branch)?, Node::Null) {
