@@ -30,8 +30,8 @@ impl Error {
     #[cold]
     pub(crate) fn too_long() -> Self {
         Self::new(format!(
-            "the JSON of the body has more than {} MiB",
-            MOST_JSON >> 20
+            "the decoded body takes more than {} MiB",
+            MOST_DECODED >> 20
         ))
     }
 }
@@ -51,8 +51,9 @@ pub(crate) const MOST_DEPTH: u32 = 200;
 /// body, and nothing else limits it.
 const MOST_EMPTY: u64 = 10_000;
 
-/// The most bytes of the JSON text of a body. The text of an array of records repeats the names of their fields.
-pub(crate) const MOST_JSON: usize = 64 << 20;
+/// The most bytes that a body becomes: of JSON text, which repeats the names of fields, or of nulls and defaults in
+/// columns, which take no bytes in the body.
+pub(crate) const MOST_DECODED: usize = 64 << 20;
 
 /// The rest of a body's limits.
 #[derive(Debug)]

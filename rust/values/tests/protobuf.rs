@@ -838,7 +838,7 @@ fn the_output_is_limited() {
     let schema = proto3(&text).with_defaults();
     assert!(first(&schema, &sized(1, "").repeat(1_000)).is_ok());
     let error = first(&schema, &sized(1, "").repeat(200_000)).unwrap_err();
-    assert_eq!(error, "the JSON of the body has more than 64 MiB");
+    assert_eq!(error, "the decoded body takes more than 64 MiB");
     let numbers = proto3("message A { repeated int32 n = 1; }");
     let error = first(&numbers, &number(1, 5).repeat(17_000_000)).unwrap_err();
     assert_eq!(error, "the body has more than 16777216 values");

@@ -221,13 +221,13 @@ def test_one_byte_does_not_make_many():
     writer = {"type": "array", "items": ["null", wide]}
     body = b"\0\0\0\0\1" + b"\x80\x80\x7a" + bytes(1_000_000)
     found = decoder(json.dumps(writer)).decode(pa.array([body, body]))
-    assert found["error"].to_pylist() == ["the JSON of the body has more than 64 MiB"] * 2
+    assert found["error"].to_pylist() == ["the decoded body takes more than 64 MiB"] * 2
     empty = {"type": "array", "items": {"type": "record", "name": "r", "fields": []}}
     field = {"name": "d", "type": "string", "default": "d" * 10_000}
     reader = {"type": "array", "items": {"type": "record", "name": "r", "fields": [field]}}
     body = b"\0\0\0\0\1" + b"\xa0\x9c\1" + b"\0"
     found = decoder(json.dumps(empty), json.dumps(reader)).decode(pa.array([body]))
-    assert found["error"].to_pylist() == ["the JSON of the body has more than 64 MiB"]
+    assert found["error"].to_pylist() == ["the decoded body takes more than 64 MiB"]
 
 
 def test_a_choice_that_has_no_one_type_is_refused(registries):

@@ -4,7 +4,7 @@ use brokerless_core::{BytesFormat, Json, Mark};
 
 use crate::avro::input::Input;
 use crate::avro::schema::{AvroSchema, Node, NodeId};
-use crate::limits::{Error, MOST_JSON, Result};
+use crate::limits::{Error, MOST_DECODED, Result};
 use crate::text;
 
 /// The most bytes of a decimal: its text takes time that grows with their square.
@@ -210,7 +210,7 @@ impl Walk<'_> {
 
     /// Writes a value within another one.
     fn inner(&mut self, node: NodeId, input: &mut Input<'_>, json: &mut Json<'_>) -> Result<()> {
-        if json.since(&self.start).len() > MOST_JSON {
+        if json.since(&self.start).len() > MOST_DECODED {
             return Err(Error::too_long());
         }
         input.deeper(|input| self.value(node, input, json))

@@ -5,7 +5,7 @@ use crate::avro::input::Input;
 use crate::avro::plan::{AvroPlan, Missing, Record, Source, Step};
 use crate::avro::schema::AvroSchema;
 use crate::column::Column;
-use crate::limits::{Error, MOST_JSON, Result};
+use crate::limits::{Error, MOST_DECODED, Result};
 use crate::text;
 
 impl AvroPlan {
@@ -168,7 +168,7 @@ impl Walk<'_> {
     #[inline]
     fn make(&mut self, bytes: usize) -> Result<()> {
         self.made += bytes;
-        if self.made > MOST_JSON {
+        if self.made > MOST_DECODED {
             return Err(Error::too_long());
         }
         Ok(())

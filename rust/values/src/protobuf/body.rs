@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use brokerless_core::{BytesFormat, Framed, Json, Mark};
 
-use crate::limits::{Error, Limits, MOST_JSON, Result};
+use crate::limits::{Error, Limits, MOST_DECODED, Result};
 use crate::protobuf::schema::{
     EnumId, Field, Form, Kind, Message, MessageId, ProtobufSchema, Shape,
 };
@@ -16,7 +16,7 @@ use crate::protobuf::wire::{Input, Wire};
 use crate::text;
 
 /// The most values of a message and of the messages around it.
-const MOST_VALUES: usize = MOST_JSON / 4;
+const MOST_VALUES: usize = MOST_DECODED / 4;
 
 impl ProtobufSchema {
     /// Appends a key or value as JSON text, and returns 0: a message has no end of its own, so no bytes follow it.
@@ -557,7 +557,7 @@ impl<'a> Walk<'a> {
     }
 
     fn check_length(&self, json: &Json<'_>) -> Result<()> {
-        if json.since(&self.start).len() > MOST_JSON {
+        if json.since(&self.start).len() > MOST_DECODED {
             return Err(Error::too_long());
         }
         Ok(())

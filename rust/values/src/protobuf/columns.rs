@@ -5,7 +5,7 @@ use std::ops::Range;
 use brokerless_core::{Framed, Json};
 
 use crate::column::Column;
-use crate::limits::{Error, MOST_JSON, Result};
+use crate::limits::{Error, MOST_DECODED, Result};
 use crate::protobuf::body::{Key, Parts, Scalar, Walk};
 use crate::protobuf::plan::{ProtobufPlan, Source, Step};
 use crate::protobuf::schema::{Field, Kind, Message, MessageId, ProtobufSchema, Shape};
@@ -329,7 +329,7 @@ impl<'a> Decoding<'a> {
     /// Counts bytes that do not come from the body.
     fn make(&mut self, bytes: usize) -> Result<()> {
         self.made += bytes;
-        if self.made > MOST_JSON {
+        if self.made > MOST_DECODED {
             return Err(Error::too_long());
         }
         Ok(())
