@@ -22,13 +22,16 @@ import pyarrow as pa
 from brokerless import _native
 from brokerless.errors import CorruptRecordError, located
 from brokerless.inspection.decode_files import entries, has_entries, offset_index, sibling, suffix
+from brokerless.inspection.decoded_dump import DecodedJson, DecodedText
 from brokerless.io.file_window import Window, batch_at
 from brokerless.io.storage import File, absolute, read_all
-from brokerless.layout.file_names import base_offset
+from brokerless.layout.file_names import base_offset, parse_directory_name
 from brokerless.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
+
+    from brokerless.inspection.record_contents import Contents
 
     Feed = Callable[[memoryview, int], tuple[bytes, int]]
 
@@ -71,6 +74,7 @@ class Dump:
         index_sanity_check: check only the index itself, not its entries against the .log.
         max_bytes: the maximum number of bytes to read from each .log.
         escape_controls: escape control characters in keys, values and header keys, as JSON does, for a terminal.
+        contents: decodes the keys and values of records, which are then shown (implies `print_data_log`).
 
     Attributes:
         is_damaged: whether any file had a wrong checksum or an index that does not fit.
@@ -86,6 +90,7 @@ class Dump:
         index_sanity_check: bool = False,
         max_bytes: int | None = None,
         escape_controls: bool = False,
+        contents: Contents | None = None,
     ) -> None:
         self._log_options = {
             "escape_controls": escape_controls,
@@ -93,6 +98,7 @@ class Dump:
             "print_data_log": print_data_log,
             "skip_record_metadata": skip_record_metadata,
         }
+        self._contents = contents
         self._verify_index_only = verify_index_only
         self._index_sanity_check = index_sanity_check
         self._max_bytes = max_bytes
@@ -131,7 +137,11 @@ class Dump:
             ValueError: the name of an index does not give its base offset.
         """
         if suffix(path) in (".log", ".checkpoint"):
-            feed = self._checked(_native.JsonDump(records=records, bytes=bytes_as).feed, b'"is_valid":false')
+            if self._contents is None:
+                dump: _native.JsonDump | DecodedJson = _native.JsonDump(records=records, bytes=bytes_as)
+            else:
+                dump = DecodedJson(self._contents, *_partition_of(path), bytes_as=bytes_as)
+            feed = self._checked(dump.feed, b'"is_valid":false')
             with File(path) as file, located(path):
                 yield from _whole_batches(file, self._end(file), feed)
         elif has_entries(path):
@@ -157,7 +167,7 @@ class Dump:
 
     def _log(self, path: str) -> Iterator[bytes]:
         yield f"{_log_heading(path)}\n".encode()
-        dump = _native.LogDump(**self._log_options)
+        dump = self._log_dump(path)
         try:
             with File(path) as file, located(path):
                 length, end = file.size(), self._end(file)
@@ -170,6 +180,17 @@ class Dump:
             gaps = [f"  {before} is followed by {after}" for before, after in dump.gaps]
             if gaps:
                 self._report(_GAPS, absolute(path), *gaps)
+
+    def _log_dump(self, path: str) -> _native.LogDump | DecodedText:
+        options = self._log_options
+        if self._contents is None:
+            return _native.LogDump(**options)
+        return DecodedText(
+            self._contents,
+            *_partition_of(path),
+            skip_record_metadata=options["skip_record_metadata"],
+            escape_controls=options["escape_controls"],
+        )
 
     def _end(self, file: File) -> int:
         return file.size() if self._max_bytes is None else min(file.size(), self._max_bytes)
@@ -336,6 +357,15 @@ def _whole_batches(file: File, end: int, feed: Feed) -> Generator[bytes, None, i
         elif len(window.data) >= end - window.position or not window.fill(0):
             break
     return window.position
+
+
+def _partition_of(path: str) -> tuple[str | None, int | None]:
+    """Return the topic and the partition of a file, by the name of its directory."""
+    try:
+        name = parse_directory_name(os.path.basename(os.path.dirname(absolute(path))))
+    except ValueError:
+        return None, None
+    return name.topic, name.partition
 
 
 def _log_heading(path: str) -> str:

@@ -43,12 +43,12 @@ SCHEMA = schema(
     metadata_partition=pa.int32(),
 )
 # RemoteLogSegmentState, by its number in records.
-_STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")
-_COPY_STARTED, _COPY_FINISHED, _DELETE_STARTED, _DELETED = _STATES
+STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")
+_COPY_STARTED, _COPY_FINISHED, _DELETE_STARTED, _DELETED = STATES
 # The state changes that brokers apply (RemoteLogSegmentState.isValidTransition). They ignore other changes, which come
 # from a former leader.
 _CHANGES = {
-    *((state, state) for state in _STATES),
+    *((state, state) for state in STATES),
     (_COPY_STARTED, _COPY_FINISHED),
     (_COPY_STARTED, _DELETE_STARTED),
     (_COPY_FINISHED, _DELETE_STARTED),
@@ -120,7 +120,7 @@ def segments_of(log: Log, *, as_of: int | None = None, history: bool = False) ->
             if record.name not in _OF_SEGMENTS:
                 continue
             segment_id, number = value["remoteLogSegmentId"]["id"], value["remoteLogSegmentState"]
-            state = _STATES[number] if 0 <= number < len(_STATES) else str(number)
+            state = STATES[number] if 0 <= number < len(STATES) else str(number)
             segments = of_all.setdefault(_place(value["remoteLogSegmentId"]["topicIdPartition"]), {})
             row = segments.get(segment_id)
             if record.name == "RemoteLogSegmentMetadataRecord":
@@ -144,7 +144,7 @@ def _place(topic_id_partition: dict[str, Any]) -> tuple[str, int]:
 
 def _may_follow(before: str, state: str) -> bool:
     """Return whether brokers apply this change of state. Changes from or to states of newer releases always apply."""
-    return not {before, state} <= set(_STATES) or (before, state) in _CHANGES
+    return not {before, state} <= set(STATES) or (before, state) in _CHANGES
 
 
 def _segment(value: dict[str, Any]) -> dict[str, Any]:

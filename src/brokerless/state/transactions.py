@@ -68,7 +68,7 @@ SCHEMA = schema(
 # The approximate memory of a row, in bytes.
 _ROW_SIZE = 1200
 # TransactionState, by its number in records.
-_STATES = (
+STATES = (
     "Empty",
     "Ongoing",
     "PrepareCommit",
@@ -344,9 +344,9 @@ def _parsed(texts: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _named(numbers: pa.Array[Any]) -> pa.Array[Any]:
-    names: pa.Array[Any] = pa.array(_STATES)
+    names: pa.Array[Any] = pa.array(STATES)
     is_known = pc.and_(
-        pc.greater_equal(numbers, pa.scalar(0, pa.int32())), pc.less(numbers, pa.scalar(len(_STATES), pa.int32()))
+        pc.greater_equal(numbers, pa.scalar(0, pa.int32())), pc.less(numbers, pa.scalar(len(STATES), pa.int32()))
     )
     known = names.take(pc.if_else(is_known, numbers, pa.scalar(None, pa.int32())))
     named: pa.Array[Any] = pc.coalesce(known, numbers.cast(pa.string()))
@@ -421,7 +421,7 @@ def _state(record: StateRecord) -> dict[str, Any]:
         **row,
         "producer_id": value["producerId"],
         "producer_epoch": value["producerEpoch"],
-        "state": _STATES[number] if 0 <= number < len(_STATES) else str(number),
+        "state": STATES[number] if 0 <= number < len(STATES) else str(number),
         "timeout_ms": value["transactionTimeoutMs"],
         "started": _time(value["transactionStartTimestampMs"]),
         "updated": _time(value["transactionLastUpdateTimestampMs"]),

@@ -110,10 +110,14 @@ class Decoding:
         """The parts that are decoded."""
         return [part for part in PARTS if self.form(part) is not None]
 
+    @property
+    def needs_schemas(self) -> bool:
+        """Whether the schemas of a registry are needed, and are not given."""
+        return REGISTRY in (self.key, self.value) and self.schemas is None
+
     def with_schemas(self, find: Callable[[], SchemaStore]) -> Self:
         """Return this with the schemas that `find` returns, if they are needed and not given."""
-        is_needed = REGISTRY in (self.key, self.value) and self.schemas is None
-        return replace(self, schemas=find()) if is_needed else self
+        return replace(self, schemas=find()) if self.needs_schemas else self
 
 
 def _parsed(text: str) -> dict[str, object]:
