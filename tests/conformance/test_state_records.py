@@ -1,6 +1,7 @@
 """The records of internal topics, against Kafka's own serializers and JSON converters."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +9,13 @@ from pathlib import Path
 import messages
 import pyarrow as pa
 import pytest
-from kafka import BUILD, DEFAULT, EACH_KRAFT_RELEASE, EACH_RELEASE, NEWEST, OLDER
+from kafka import BUILD, DEFAULT, EACH_KRAFT_RELEASE, EACH_RELEASE, NEWEST, OLDER, java
 from messages import OLDEST
 
 from brokerless import _native
+from brokerless.inspection.dump import Dump
+from brokerless.inspection.record_contents import StateContents
+from support import state_records
 
 pytestmark = pytest.mark.conformance
 
@@ -75,3 +79,46 @@ def test_the_tables_are_those_of_the_jars():
 def test_the_golden_records_are_what_kafka_writes():
     """`python tests/conformance/messages.py` writes them."""
     assert GOLDEN.read_text().splitlines() == list(messages.golden())
+
+
+DECODERS = {
+    "__consumer_offsets": "--offsets-decoder",
+    "__transaction_state": "--transaction-log-decoder",
+    "__cluster_metadata": "--cluster-metadata-decoder",
+    "__remote_log_metadata": "--remote-log-metadata-decoder",
+    "__share_group_state": "--share-group-state-decoder",
+}
+
+
+def dumped(topic, path):
+    """Return the text of the newest release's tool for a log, and ours."""
+    tool = [*java(NEWEST), "-Dstdout.encoding=UTF-8", "org.apache.kafka.tools.DumpLogSegments"]
+    said = subprocess.run([*tool, "--files", path, DECODERS[topic]], capture_output=True, check=True)
+    return said.stdout.decode(), b"".join(Dump(contents=StateContents(topic)).text(str(path))).decode()
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__cluster_metadata"])
+def test_a_dump_of_a_brokers_log_is_that_of_kafkas_tool(topic):
+    said, ours = dumped(topic, ROOT / f"examples/incident/{topic}-0/00000000000000000000.log")
+    assert ours == said
+
+
+@pytest.mark.parametrize("topic", DECODERS)
+def test_a_dump_of_each_type_and_version_is_that_of_kafkas_tool(topic, tmp_path):
+    """Also of tombstones. Where a record does not decode, the reasons may differ."""
+    if topic == "__remote_log_metadata":
+        # The tool refuses records with random fields.
+        segments = [(1, 0, None, True), (2, 1, b"abc", True), (1, 1, None, False), (1, 3, b"x", False)]
+        values = [
+            state_records.remote_segment(one, state, custom=custom, is_new=new) for one, state, custom, new in segments
+        ]
+        records = [(None, value) for value in values]
+    else:
+        known = [one for one in messages.records(NEWEST, range(10)) if one["topic"] == topic]
+        records = [(one["key"], one["value"]) for one in known]
+        records += [(one["key"], None) for one in known if one["key"] is not None]
+    records += [(key, value[:-1]) for key, value in records if value]
+    path = state_records.write_records(tmp_path, topic, records)
+    without_reasons = re.compile(r"(?<=skipping\.) .*")
+    said, ours = (without_reasons.sub("", text) for text in dumped(topic, path))
+    assert ours == said

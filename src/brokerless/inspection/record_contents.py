@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -58,6 +59,8 @@ _MOVED = {
 _EMBEDDED = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
 _MEMBER_BYTES = re.compile(r'"(subscription|assignment)":"([^"]*)"')
 _STATUS = re.compile(r'"transactionStatus":(-?\d+)')
+_QUOTAS = ("ClientQuotaRecord", "QuotaRecord")
+_QUOTA = re.compile(r'(?<=,"value":)-?\d[^,]*(?=,"remove":)')
 # Where a word of a name begins.
 _WORD = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -174,6 +177,8 @@ class StateContents:
             data = _with_protocol(data)
         elif name == "TransactionLog":
             data = _STATUS.sub(_with_state_name, data, count=1)
+        elif name in _QUOTAS:
+            data = _QUOTA.sub(_with_java_number, data, count=1)
         if self._has_keys:
             return f'{{"version":"{version}","data":{data}}}'
         return f'{{"type":"{_WORD.sub("_", name).upper()}","version":{version},"data":{data}}}'
@@ -208,6 +213,16 @@ def _with_state_name(found: re.Match[str]) -> str:
     number = int(found[1])
     name = TRANSACTION_STATES[number] if 0 <= number < len(TRANSACTION_STATES) else str(number)
     return f'"transactionStatus":"{name}"'
+
+
+def _with_java_number(found: re.Match[str]) -> str:
+    """Return a number as `Double.toString` writes it: 1.048576E7."""
+    number = float(found[0])
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        return repr(number)
+    sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
+    fraction = "".join(map(str, digits[1:])) or "0"
+    return f"{'-' * sign}{digits[0]}.{fraction}E{int(exponent) + len(digits) - 1}"
 
 
 def _lines(rows: pa.RecordBatch, name: str, bytes_as: str) -> list[str]:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import brokerless as bl
+from brokerless import _native
 from brokerless.inspection.dump import Dump
 from brokerless.inspection.record_contents import DecodedContents
 from support import log_files, state_records
@@ -161,6 +162,25 @@ def test_a_record_of_the_metadata_that_does_not_decode_is_a_payload(run, tmp_pat
         "payload: Error at 2, skipping. unknown type 127",
         "payload: Error at 3, skipping. no value",
     ]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (b"1048576.0", "1048576.0"),
+        (b"10485760.0", "1.048576E7"),
+        (b"-2.25e300", "-2.25E300"),
+        (b"1e-7", "1.0E-7"),
+        (b"0.001", "0.001"),
+        (b"-0.0", "-0.0"),
+    ],
+)
+def test_quotas_are_javas_numbers(number, text, run, tmp_path):
+    entity = b'[{"entityType":"user","entityName":",\\"value\\":1e9,\\"remove\\":"}]'
+    fields = b'{"entity":%s,"key":"consumer_byte_rate","value":%s,"remove":false}' % (entity, number)
+    path = written(tmp_path, "__cluster_metadata", [(None, _native.metadata_record("ClientQuotaRecord", 0, fields))])
+    (line,) = shown(run("dump", path, "--cluster-metadata-decoder"))
+    assert line.endswith(f'"key":"consumer_byte_rate","value":{text},"remove":false}}}}')
 
 
 def test_records_of_remote_segments_are_javas_objects(run, tmp_path):
