@@ -112,7 +112,7 @@ class Decoding:
 
     @property
     def needs_schemas(self) -> bool:
-        """Whether the schemas of a registry are needed, and are not given."""
+        """True if the schemas of a registry are needed, and are not given."""
         return REGISTRY in (self.key, self.value) and self.schemas is None
 
     def with_schemas(self, find: Callable[[], SchemaStore]) -> Self:
