@@ -166,6 +166,7 @@ def dump(
 
 def _contents(files: list[str], decode: Decoding | None, state_of: str | None) -> Contents | None:
     """Return what decodes the records of the files; None if no option does."""
+    from brokerless.inspection.dump import place_of
     from brokerless.inspection.record_contents import DecodedContents, StateContents
     from brokerless.io import storage
     from brokerless.log_dir.log_dirs import LogDirs
@@ -179,7 +180,7 @@ def _contents(files: list[str], decode: Decoding | None, state_of: str | None) -
     if decode.needs_schemas:
         directories = dict.fromkeys(os.path.dirname(storage.absolute(path)) for path in files)
         decode = LogDirs(*directories).with_schemas(decode)
-    return DecodedContents(decode)
+    return DecodedContents(decode, {place_of(path)[0] for path in files})
 
 
 def _files(paths: tuple[str, ...], listed: str | None, form: str) -> list[str]:

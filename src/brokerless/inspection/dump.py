@@ -140,7 +140,7 @@ class Dump:
             if self._contents is None:
                 dump: _native.JsonDump | DecodedJson = _native.JsonDump(records=records, bytes=bytes_as)
             else:
-                dump = DecodedJson(self._contents, *_partition_of(path), bytes_as=bytes_as)
+                dump = DecodedJson(self._contents, *place_of(path), bytes_as=bytes_as)
             feed = self._checked(dump.feed, b'"is_valid":false')
             with File(path) as file, located(path):
                 yield from _whole_batches(file, self._end(file), feed)
@@ -187,7 +187,7 @@ class Dump:
             return _native.LogDump(**options)
         return DecodedText(
             self._contents,
-            *_partition_of(path),
+            *place_of(path),
             skip_record_metadata=options["skip_record_metadata"],
             escape_controls=options["escape_controls"],
         )
@@ -359,7 +359,7 @@ def _whole_batches(file: File, end: int, feed: Feed) -> Generator[bytes, None, i
     return window.position
 
 
-def _partition_of(path: str) -> tuple[str | None, int | None]:
+def place_of(path: str) -> tuple[str | None, int | None]:
     """Return the topic and the partition of a file, by the name of its directory."""
     try:
         name = parse_directory_name(os.path.basename(os.path.dirname(absolute(path))))

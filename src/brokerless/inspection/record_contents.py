@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,7 +27,7 @@ from brokerless.values.row_decoder import RowDecoder, default_columns
 from brokerless.wording import in_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from brokerless.values.decoding import Decoding
 
@@ -82,10 +83,17 @@ class Contents(Protocol):
 
 
 class DecodedContents:
-    """Keys and values in the forms of a decoding, which has its schemas."""
+    """Keys and values in the forms of a decoding, which has its schemas.
 
-    def __init__(self, decoding: Decoding) -> None:
-        self._decoder = RowDecoder(decoding, default_columns(decoding, ["position", "key", "value"]))
+    Args:
+        decoding: the forms; the values of a registry are JSON text unless it chooses a schema.
+        topics: the topics of all records; None is one that is not known.
+    """
+
+    def __init__(self, decoding: Decoding, topics: Collection[str | None]) -> None:
+        if decoding.schema is None:
+            decoding = replace(decoding, schema="writer")
+        self._decoder = RowDecoder(decoding, default_columns(decoding, ["position", "key", "value"]), topics)
 
     def fields(self, rows: pa.RecordBatch) -> Iterator[tuple[int, Fields]]:
         for decoded in self._decoder.decode(rows):
