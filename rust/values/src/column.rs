@@ -57,7 +57,7 @@ pub struct Bits {
     len: usize,
 }
 
-/// Where the value of each row ends in a buffer. The first one begins at 0.
+/// The ends of the values of all rows in a buffer. The first value begins at 0.
 #[derive(Debug)]
 pub struct Ends(Vec<i32>);
 
@@ -123,7 +123,7 @@ impl Default for Ends {
 }
 
 impl Ends {
-    /// The ends, with a 0 before them.
+    /// The ends, after a 0.
     pub fn into_offsets(self) -> Vec<i32> {
         self.0
     }

@@ -1,4 +1,4 @@
-//! How bodies of a schema become values of a column.
+//! Bodies of a schema to values of a column.
 
 use brokerless_core::Framed;
 
@@ -9,7 +9,7 @@ use crate::limits::{Error, Result};
 use crate::protobuf::ProtobufPlan;
 use crate::schema::Schema;
 
-/// How bodies of a schema become values of a column.
+/// The way from bodies of a schema to values of a column.
 #[derive(Debug)]
 pub struct Plan(Kind);
 
@@ -32,7 +32,7 @@ pub struct Appended {
 }
 
 impl Plan {
-    /// How bodies of `writer` become values of a column. `reader` is the schema that they are resolved to; None: the
+    /// Plans how bodies of `writer` become values of a column. `reader` is the schema that they are resolved to; None: the
     /// column has the fields of several schemas, and those that `writer` does not have are null.
     pub fn new(writer: &Schema, reader: Option<&Schema>, column: &Type) -> Result<Self> {
         if reader.is_none() && *column == Type::Json {

@@ -372,7 +372,7 @@ def test_line_ends_in_the_keys_of_headers_move_nothing(run, tmp_path):
 
 def test_control_characters_are_escaped_for_a_terminal(tmp_path):
     path = log_files.write_segment(tmp_path / "t-0", 0, [log_files.batch(0, [b"a\x1b[2J\nb\x7f"], keys=[b"\x9b"])])
-    contents = DecodedContents(bl.Decoding(value="utf8"))
+    contents = DecodedContents(bl.Decoding(value="utf8"), [])
     decoded = b"".join(Dump(contents=contents, escape_controls=True).text(str(path)))
     assert decoded == b"".join(Dump(print_data_log=True, escape_controls=True).text(str(path)))
     assert b"\\u001B" in decoded
@@ -382,5 +382,5 @@ def test_control_characters_are_escaped_for_a_terminal(tmp_path):
 def test_other_bytes_are_read_as_java_reads_them(tmp_path_factory, values):
     path = tmp_path_factory.mktemp("t") / f"{0:020d}.log"
     path.write_bytes(log_files.batch(0, values))
-    decoded = b"".join(Dump(contents=DecodedContents(bl.Decoding(key="utf8"))).text(str(path)))
+    decoded = b"".join(Dump(contents=DecodedContents(bl.Decoding(key="utf8"), [])).text(str(path)))
     assert decoded == b"".join(Dump(print_data_log=True).text(str(path)))

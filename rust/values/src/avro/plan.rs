@@ -1,4 +1,4 @@
-//! Schema resolution: how bodies of one schema, the writer's, become values of another one, the reader's, in a column.
+//! Schema resolution: bodies of one schema, the writer's, to values of another one, the reader's, in a column.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::column_type::{Counter, Type};
 use crate::limits::{Error, Result};
 use crate::text::Unit;
 
-/// How bodies of a schema become values of a column.
+/// The way from bodies of a schema to values of a column.
 #[derive(Debug)]
 pub(crate) struct AvroPlan {
     pub(super) root: Step,
@@ -16,7 +16,7 @@ pub(crate) struct AvroPlan {
     pub(super) is_bare: bool,
 }
 
-/// How the next value of a body is appended to a column.
+/// The next step from a body to a column.
 #[derive(Debug)]
 pub(super) enum Step {
     Null,
@@ -74,7 +74,7 @@ pub(super) enum Missing {
 }
 
 impl AvroPlan {
-    /// How bodies of `writer` become values of a column. `reader` is the schema that they are resolved to; None: the
+    /// Plans how bodies of `writer` become values of a column. `reader` is the schema that they are resolved to; None: the
     /// column has the fields of several schemas, and those that `writer` does not have are null.
     pub(crate) fn new(
         writer: &AvroSchema,

@@ -1,18 +1,18 @@
-//! How messages of a schema become values of a column.
+//! Messages of a schema to values of a column.
 
 use crate::column_type::{Counter, Type};
 use crate::limits::{Error, Result};
 use crate::protobuf::schema::{Field, Form, Kind, Message, MessageId, ProtobufSchema, Shape};
 use crate::text::Unit;
 
-/// How messages become values of a column.
+/// The way from messages to values of a column.
 #[derive(Debug)]
 pub(crate) struct ProtobufPlan {
     pub(super) root: MessageId,
     pub(super) step: Step,
 }
 
-/// How a value is appended to a column.
+/// The step from a value to a column.
 #[derive(Debug)]
 pub(super) enum Step {
     Scalar,
@@ -126,7 +126,7 @@ impl ProtobufSchema {
 }
 
 impl ProtobufPlan {
-    /// How the first message of a schema becomes a value of a column, which may have more fields.
+    /// Plans how the first message of a schema becomes a value of a column, which may have more fields.
     pub(crate) fn new(schema: &ProtobufSchema, column: &Type) -> Result<Self> {
         let root = schema.root()?;
         let step = schema.step(root, column)?;
