@@ -22,7 +22,7 @@ enum Kind {
     Json,
 }
 
-/// What was appended to a column.
+/// The size of a value that was appended to a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
     /// The number of bytes that follow the body.

@@ -94,7 +94,7 @@ impl<'a> Input<'a> {
         std::str::from_utf8(bytes).map_err(|_| Error::new("a string is not UTF-8"))
     }
 
-    /// Bytes behind their length.
+    /// Bytes after their length.
     #[inline]
     pub(super) fn sized(&mut self, what: &str) -> Result<&'a [u8]> {
         let length = self.long()?;
