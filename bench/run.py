@@ -22,6 +22,7 @@ PARTS = {
     "state": "state",
     "check": "check",
     "serve": "serve",
+    "values": "values",
 }
 
 

@@ -1,0 +1,200 @@
+"""Framed values to Arrow columns, against fastavro and against protobuf's own classes; and `Schemas`."""
+
+from __future__ import annotations
+
+import io
+import json
+import statistics
+import time
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pyarrow as pa
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from rivals import median_ratio
+
+from brokerless import _native
+from brokerless.schemas.store import SchemaStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROWS, ROUNDS = 100_000, 7
+RATIO = 20.0
+VERSIONS, SECONDS = 50_000, 2.0
+
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "customer", "type": "string"},
+        {"name": "amount", "type": "double"},
+        {"name": "currency", "type": {"type": "enum", "name": "Currency", "symbols": ["EUR", "USD", "GBP"]}},
+        {"name": "note", "type": ["null", "string"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {
+            "name": "address",
+            "type": {
+                "type": "record",
+                "name": "Address",
+                "fields": [{"name": "street", "type": "string"}, {"name": "zip", "type": "int"}],
+            },
+        },
+    ],
+}
+PROTO = """syntax = "proto3";
+message Order {
+  int64 id = 1; string customer = 2; double amount = 3; Currency currency = 4; optional string note = 5;
+  int64 at = 6; repeated string tags = 7; Address address = 8;
+  enum Currency { EUR = 0; USD = 1; GBP = 2; }
+  message Address { string street = 1; int32 zip = 2; }
+}
+"""
+
+
+def row(number: int) -> dict[str, Any]:
+    """Return the fields of an order."""
+    return {
+        "id": number,
+        "customer": f"customer-{number % 1000}",
+        "amount": number / 7,
+        "currency": ("EUR", "USD", "GBP")[number % 3],
+        "note": None if number % 4 else f"note {number}",
+        "at": 1_700_000_000_000 + number,
+        "tags": [f"tag{tag}" for tag in range(number % 3)],
+        "address": {"street": f"street {number % 77}", "zip": number % 90_000},
+    }
+
+
+def main() -> bool:
+    """Measure in alternation, in one thread."""
+    schema = fastavro.parse_schema(AVRO)
+    bodies = []
+    for number in range(ROWS):
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, schema, row(number))
+        bodies.append(out.getvalue())
+
+    def of_fastavro() -> pa.Table:
+        return pa.Table.from_pylist([fastavro.schemaless_reader(io.BytesIO(body), schema) for body in bodies])
+
+    is_good = compare("Avro", ("AVRO", json.dumps(AVRO), []), bodies, b"", "fastavro", of_fastavro)
+    order = message_class()
+    bodies = [message(order, row(number)).SerializeToString() for number in range(ROWS)]
+
+    def of_protobuf() -> pa.Table:
+        return pa.Table.from_pylist([fields(order.FromString(body)) for body in bodies])
+
+    is_good &= compare("Protobuf", ("PROTOBUF", PROTO, []), bodies, b"\0", "protobuf", of_protobuf)
+    return load_schemas() and is_good
+
+
+def compare(
+    what: str,
+    schema: tuple[str, str, list[tuple[str, str]]],
+    bodies: list[bytes],
+    indexes: bytes,
+    rival: str,
+    theirs: Callable[[], pa.Table],
+) -> bool:
+    """Compare our decoder with another one, which gets the bodies without their framing."""
+    framed = pa.array([b"\0\0\0\0\1" + indexes + body for body in bodies], pa.binary())
+
+    def ours() -> pa.Table:
+        decoder = _native.SchemaDecoder(lambda _id: (*schema, 1, None, None), reader=schema)
+        batches, rest = [], framed
+        while len(rest):
+            batches.append(decoder.decode(rest))
+            rest = rest.slice(batches[-1].num_rows)
+        return pa.Table.from_batches(batches)
+
+    table = ours()
+    assert table["error"].null_count == table.num_rows == ROWS
+    columns = table["decoded"].combine_chunks()
+    expected = theirs()
+    for name in ("id", "customer", "amount", "currency", "note", "tags"):
+        assert columns.field(name).to_pylist() == expected[name].to_pylist(), name
+    times = [(seconds(theirs), seconds(ours)) for _ in range(ROUNDS)]
+    slow, fast = zip(*times, strict=True)
+    ratio = median_ratio(list(slow), list(fast))
+    rate = ROWS / statistics.median(fast) / 1e6
+    is_good = ratio >= RATIO
+    print(
+        f"values: {what}, {ROWS} rows: {rate:.2f} million rows/s, {ratio:.1f}x {rival} to a pyarrow table "
+        f"(bar {RATIO:.0f}){'' if is_good else '   BELOW'}"
+    )
+    return is_good
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def message_class() -> Any:  # noqa: ANN401 - a class that protobuf makes
+    """Return the class of `PROTO`'s message."""
+    kind = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", syntax="proto3")
+    order = file.message_type.add(name="Order")
+    order.enum_type.add(name="Currency")
+    for number, name in enumerate(("EUR", "USD", "GBP")):
+        order.enum_type[0].value.add(name=name, number=number)
+    address = order.nested_type.add(name="Address")
+    address.field.add(name="street", number=1, type=kind.TYPE_STRING, label=kind.LABEL_OPTIONAL)
+    address.field.add(name="zip", number=2, type=kind.TYPE_INT32, label=kind.LABEL_OPTIONAL)
+    for number, (name, of, label, type_name) in enumerate(
+        (
+            ("id", kind.TYPE_INT64, kind.LABEL_OPTIONAL, ""),
+            ("customer", kind.TYPE_STRING, kind.LABEL_OPTIONAL, ""),
+            ("amount", kind.TYPE_DOUBLE, kind.LABEL_OPTIONAL, ""),
+            ("currency", kind.TYPE_ENUM, kind.LABEL_OPTIONAL, ".Order.Currency"),
+            ("note", kind.TYPE_STRING, kind.LABEL_OPTIONAL, ""),
+            ("at", kind.TYPE_INT64, kind.LABEL_OPTIONAL, ""),
+            ("tags", kind.TYPE_STRING, kind.LABEL_REPEATED, ""),
+            ("address", kind.TYPE_MESSAGE, kind.LABEL_OPTIONAL, ".Order.Address"),
+        ),
+        1,
+    ):
+        order.field.add(name=name, number=number, type=of, label=label, type_name=type_name)
+    order.oneof_decl.add(name="_note")
+    order.field[4].oneof_index, order.field[4].proto3_optional = 0, True
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("Order"))
+
+
+def message(order: Any, values: dict[str, Any]) -> Any:  # noqa: ANN401
+    return order(**{name: value for name, value in values.items() if value is not None})
+
+
+def fields(found: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the fields of a message, as a user's own code gets them."""
+    return {
+        "id": found.id,
+        "customer": found.customer,
+        "amount": found.amount,
+        "currency": ("EUR", "USD", "GBP")[found.currency],
+        "note": found.note if found.HasField("note") else None,
+        "at": found.at,
+        "tags": list(found.tags),
+        "address": {"street": found.address.street, "zip": found.address.zip},
+    }
+
+
+def load_schemas() -> bool:
+    """Load the records of a registry's topic."""
+    rows = []
+    for number in range(VERSIONS):
+        subject, version = f"subject-{number // 10}-value", number % 10 + 1
+        key = {"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1}
+        name = {"type": "string", "doc": str(number)}
+        schema = {**AVRO, "fields": [*AVRO["fields"], {"name": "more", "type": name}]}  # type: ignore[list-item]
+        value = {**key, "id": number + 1, "schema": json.dumps(schema), "deleted": False}
+        rows.append((number, 0, json.dumps(key).encode(), json.dumps(value).encode()))
+    took = statistics.median(seconds(lambda: SchemaStore("bench", iter(rows))) for _ in range(3))
+    is_good = took <= SECONDS
+    print(f"values: {VERSIONS} versions of schemas: {took:.2f} s (bar {SECONDS:.0f}){'' if is_good else '   BELOW'}")
+    return is_good
