@@ -158,7 +158,7 @@ def message_class() -> Any:  # noqa: ANN401 - a class that protobuf makes
         ),
         1,
     ):
-        order.field.add(name=name, number=number, type=of, label=label, type_name=type_name)
+        order.field.add(name=name, number=number, type=of, label=label, type_name=type_name or None)
     order.oneof_decl.add(name="_note")
     order.field[4].oneof_index, order.field[4].proto3_optional = 0, True
     pool = descriptor_pool.DescriptorPool()

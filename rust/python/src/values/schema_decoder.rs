@@ -53,6 +53,8 @@ pub(crate) struct SchemaDecoder {
     kind: Type,
     header_name: &'static str,
     known: HashMap<SchemaId, Arc<Known>>,
+    /// The schema of the last row: mostly, that of the next one.
+    last: Option<(SchemaId, Arc<Known>)>,
     types: usize,
     #[pyo3(get)]
     left_over: u64,
@@ -95,6 +97,7 @@ impl SchemaDecoder {
                 VALUE_SCHEMA_ID
             },
             known: HashMap::new(),
+            last: None,
             types: 0,
             left_over: 0,
         })
@@ -167,7 +170,13 @@ impl SchemaDecoder {
 
     /// The schema of an id. Python is asked once for each.
     fn known(&mut self, id: SchemaId) -> PyResult<Arc<Known>> {
+        if let Some((last, known)) = &self.last
+            && *last == id
+        {
+            return Ok(Arc::clone(known));
+        }
         if let Some(known) = self.known.get(&id) {
+            self.last = Some((id, Arc::clone(known)));
             return Ok(Arc::clone(known));
         }
         let known = Arc::new(Python::attach(|py| self.ask(py, id))?);

@@ -437,11 +437,41 @@ impl<'a> Walk<'a> {
         if message.has_oneofs {
             self.settle_oneofs(message, base);
         }
+        self.sort_found(base);
+        Ok(base)
+    }
+
+    /// Sorts the values from `base` on by their fields.
+    pub(super) fn sort_found(&mut self, base: usize) {
         let found = self.found.get_mut(base..).unwrap_or_default();
         if !found.is_sorted_by_key(|one| one.field()) {
             found.sort_unstable_by_key(|one| (one.field(), one.at));
         }
-        Ok(base)
+    }
+
+    /// The bytes of a message, if they are all in one place.
+    pub(super) fn whole(&self, parts: &Parts) -> Result<Option<Input<'a>>> {
+        Ok(match parts {
+            Parts::Body => Some(Input::new(self.body, 0)),
+            Parts::Found(values) if values.len() == 1 && self.is_sized(values.start) => {
+                Some(self.input(values.start)?.part()?)
+            }
+            Parts::Found(_) => None,
+        })
+    }
+
+    /// Adds a value to those that are found.
+    pub(super) fn note(&mut self, position: u32, wire: Wire, at: usize) -> Result<()> {
+        if self.found.len() >= MOST_VALUES {
+            return Err(Error::new(format!(
+                "the body has more than {MOST_VALUES} values"
+            )));
+        }
+        self.found.push(Found {
+            key: 2 * position + u32::from(wire == Wire::Sized),
+            at: at as u32,
+        });
+        Ok(())
     }
 
     /// Finds the values in a part of a message.
@@ -451,20 +481,14 @@ impl<'a> Walk<'a> {
             if is_group && wire == Wire::EndGroup {
                 return Ok(());
             }
-            let at = input.at() as u32;
+            let at = input.at();
             input.skip(number, wire)?;
             let Some(position) = message.position(number) else {
                 continue;
             };
             let field = message.fields.get(position as usize);
             if field.is_some_and(|field| field.fits(wire)) {
-                if self.found.len() >= MOST_VALUES {
-                    return Err(Error::new(format!(
-                        "the body has more than {MOST_VALUES} values"
-                    )));
-                }
-                let key = 2 * position + u32::from(wire == Wire::Sized);
-                self.found.push(Found { key, at });
+                self.note(position, wire, at)?;
             }
         }
         Ok(())

@@ -7,9 +7,9 @@ use brokerless_core::{Framed, Json};
 use crate::column::Column;
 use crate::limits::{Error, MOST_DECODED, Result};
 use crate::protobuf::body::{Key, Parts, Scalar, Walk};
-use crate::protobuf::plan::{ProtobufPlan, Source, Step};
+use crate::protobuf::plan::{Object, ProtobufPlan, Step};
 use crate::protobuf::schema::{Field, Kind, Message, MessageId, ProtobufSchema, Shape};
-use crate::protobuf::wire::Wire;
+use crate::protobuf::wire::{Input, Wire};
 
 const MICROS: i64 = 1_000_000;
 
@@ -59,6 +59,14 @@ impl ProtobufSchema {
     }
 }
 
+/// Completes the list of a column.
+fn close(columns: &mut [Column], list: Option<usize>) -> Result<()> {
+    match list.and_then(|at| columns.get_mut(at)) {
+        Some(column) => column.close(),
+        None => Ok(()),
+    }
+}
+
 struct Decoding<'a> {
     walk: Walk<'a>,
     /// The bytes that did not come from the body.
@@ -94,9 +102,20 @@ impl<'a> Decoding<'a> {
         }
         let schema = self.walk.schema;
         let message = schema.message(id)?;
+        if let Step::Object(object) = step
+            && let Some(input) = self.walk.whole(parts)?
+        {
+            let rows = column.len();
+            let base = self.walk.found.len();
+            if self.stream(message, object, input, column)? {
+                return Ok(());
+            }
+            column.truncate(rows);
+            self.walk.found.truncate(base);
+        }
         let base = self.walk.find(message, parts)?;
         match step {
-            Step::Object(sources) => self.object(message, sources, base, column)?,
+            Step::Object(object) => self.object(message, object, base, column)?,
             Step::Timestamp | Step::Duration => {
                 let seconds = self.walk.int(message, 0, base)?;
                 let nanos = self.walk.int(message, 1, base)?;
@@ -122,16 +141,163 @@ impl<'a> Decoding<'a> {
         Ok(())
     }
 
+    /// Appends a message as its values come, in one pass. Returns false if a field comes twice or a oneof changes: then
+    /// parts of a value were appended, and a second look at all values must find the last ones.
+    fn stream(
+        &mut self,
+        message: &'a Message,
+        object: &Object,
+        mut input: Input<'a>,
+        column: &mut Column,
+    ) -> Result<bool> {
+        let rows = column.len();
+        let base = self.walk.found.len();
+        let columns = column.fields()?;
+        // The list whose items are coming.
+        let mut list = None;
+        let mut oneofs = 0_u64;
+        while !input.is_empty() {
+            let (number, wire) = input.tag()?;
+            let position = message.position(number);
+            let field = position.and_then(|position| message.fields.get(position as usize));
+            let (Some(position), Some(field)) = (position, field.filter(|field| field.fits(wire)))
+            else {
+                input.skip(number, wire)?;
+                continue;
+            };
+            if let Some(oneof) = field.oneof {
+                let bit = 1_u64.checked_shl(oneof).unwrap_or_default();
+                if bit == 0 || oneofs & bit != 0 {
+                    return Ok(false);
+                }
+                oneofs |= bit;
+            }
+            let Some(&Some(at)) = object.columns.get(position as usize) else {
+                input.skip(number, wire)?;
+                continue;
+            };
+            if list != Some(at) {
+                close(columns, list.take())?;
+            }
+            let (Some(column), Some(Some(source))) = (columns.get_mut(at), object.sources.get(at))
+            else {
+                return Err(Error::misfit());
+            };
+            if column.len() > rows {
+                return Ok(false);
+            }
+            match (&source.step, field.kind) {
+                (Step::List(step), kind)
+                    if wire != Wire::StartGroup
+                        && matches!(**step, Step::Scalar | Step::Object(_)) =>
+                {
+                    list = Some(at);
+                    if !self.stream_items(kind, step, wire, &mut input, column.items()?)? {
+                        return Ok(false);
+                    }
+                }
+                (Step::Object(object), Kind::Message(id)) if wire == Wire::Sized => {
+                    let part = input.part()?;
+                    if !self.stream_message(id, object, part, column)? {
+                        return Ok(false);
+                    }
+                }
+                (Step::Scalar, kind) => {
+                    let scalar = self.walk.scalar(kind, &mut input)?;
+                    self.push(scalar, column)?;
+                }
+                _ => {
+                    self.walk.note(position, wire, input.at())?;
+                    input.skip(number, wire)?;
+                }
+            }
+        }
+        close(columns, list)?;
+        self.walk.sort_found(base);
+        let mut at = base;
+        for (source, column) in object.sources.iter().zip(columns) {
+            let Some(source) = source else {
+                self.push_null(column)?;
+                continue;
+            };
+            let values = self.values(source.position, base, &mut at);
+            if values.is_empty() && column.len() > rows {
+                continue;
+            }
+            let field = message.fields.get(source.position as usize);
+            let field = field.ok_or_else(Error::misfit)?;
+            if values.is_empty() {
+                self.missing(field, &source.step, column)?;
+            } else if column.len() > rows {
+                return Ok(false);
+            } else {
+                self.field(field, &source.step, values, column)?;
+            }
+        }
+        self.walk.found.truncate(base);
+        self.make(1)?;
+        column.close()?;
+        Ok(true)
+    }
+
+    fn stream_message(
+        &mut self,
+        id: MessageId,
+        object: &Object,
+        part: Input<'a>,
+        column: &mut Column,
+    ) -> Result<bool> {
+        if self.walk.limits.depth == 0 {
+            return Err(Error::too_deep());
+        }
+        let message = self.walk.schema.message(id)?;
+        self.walk.limits.depth -= 1;
+        let is_done = self.stream(message, object, part, column);
+        self.walk.limits.depth += 1;
+        is_done
+    }
+
+    /// Appends the items of a list that come next: several if they are packed.
+    fn stream_items(
+        &mut self,
+        kind: Kind,
+        step: &Step,
+        wire: Wire,
+        input: &mut Input<'a>,
+        items: &mut Column,
+    ) -> Result<bool> {
+        match (step, kind) {
+            (Step::Object(object), Kind::Message(id)) => {
+                let part = input.part()?;
+                self.stream_message(id, object, part, items)
+            }
+            (Step::Scalar, kind) if kind.wire() != Wire::Sized && wire == Wire::Sized => {
+                let mut packed = input.part()?;
+                while !packed.is_empty() {
+                    let scalar = self.walk.scalar(kind, &mut packed)?;
+                    self.push(scalar, items)?;
+                }
+                Ok(true)
+            }
+            (Step::Scalar, kind) => {
+                let scalar = self.walk.scalar(kind, input)?;
+                self.push(scalar, items)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
     fn object(
         &mut self,
         message: &'a Message,
-        sources: &[Option<Source>],
+        object: &Object,
         base: usize,
         column: &mut Column,
     ) -> Result<()> {
         let columns = column.fields()?;
         let mut at = base;
-        for (source, column) in sources.iter().zip(columns) {
+        for (source, column) in object.sources.iter().zip(columns) {
             let Some(source) = source else {
                 self.push_null(column)?;
                 continue;

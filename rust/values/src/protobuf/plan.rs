@@ -1,5 +1,7 @@
 //! Messages of a schema to values of a column.
 
+use std::collections::HashMap;
+
 use crate::column_type::{Counter, Type};
 use crate::limits::{Error, Result};
 use crate::protobuf::schema::{Field, Form, Kind, Message, MessageId, ProtobufSchema, Shape};
@@ -16,8 +18,7 @@ pub(crate) struct ProtobufPlan {
 #[derive(Debug)]
 pub(super) enum Step {
     Scalar,
-    /// The fields of the message, in the order of the columns.
-    Object(Vec<Option<Source>>),
+    Object(Object),
     Timestamp,
     Duration,
     /// A message with a single field, whose value stands for it.
@@ -26,6 +27,15 @@ pub(super) enum Step {
     Map(Box<Step>),
     /// The value as JSON text.
     Json,
+}
+
+/// The fields of a message.
+#[derive(Debug)]
+pub(super) struct Object {
+    /// The field of each column.
+    pub(super) sources: Vec<Option<Source>>,
+    /// The column of each field.
+    pub(super) columns: Vec<Option<usize>>,
 }
 
 /// The field of a column: its position in the message.
@@ -143,18 +153,28 @@ impl ProtobufSchema {
             (Form::Duration, ..) => Step::Duration,
             (Form::Bare, [field], _) => Step::Bare(field.kind),
             (Form::Object, fields, Type::Struct(columns)) => {
+                let places: HashMap<&str, (u32, &Field)> = (0..)
+                    .zip(fields)
+                    .map(|(position, field)| (field.name.as_str(), (position, field)))
+                    .collect();
                 let mut sources = Vec::with_capacity(columns.len());
-                for (name, column) in columns {
-                    let found = (0..).zip(fields).find(|(_, field)| field.name == *name);
-                    sources.push(match found {
-                        Some((position, field)) => Some(Source {
-                            position,
-                            step: self.field_step(field, column)?,
-                        }),
+                let mut of_fields = vec![None; fields.len()];
+                for (at, (name, column)) in columns.iter().enumerate() {
+                    sources.push(match places.get(name.as_str()) {
+                        Some(&(position, field)) => {
+                            if let Some(place) = of_fields.get_mut(position as usize) {
+                                *place = Some(at);
+                            }
+                            let step = self.field_step(field, column)?;
+                            Some(Source { position, step })
+                        }
                         None => None,
                     });
                 }
-                Step::Object(sources)
+                Step::Object(Object {
+                    sources,
+                    columns: of_fields,
+                })
             }
             _ => return Err(Error::misfit()),
         })

@@ -38,6 +38,13 @@ impl<'a> Input<'a> {
     #[inline]
     pub(super) fn varint(&mut self) -> Result<u64> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
+        // Most tags, lengths and enums are one byte.
+        if let Some(&byte) = rest.first()
+            && byte < 0x80
+        {
+            self.at += 1;
+            return Ok(byte.into());
+        }
         let mut value = 0;
         for (index, &byte) in rest.iter().take(10).enumerate() {
             value |= u64::from(byte & 0x7f) << (7 * index);
