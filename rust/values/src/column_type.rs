@@ -6,6 +6,10 @@ use crate::text::Unit;
 /// The most columns of a type: a type that several fields share has its columns in each of them.
 const MOST_COLUMNS: usize = 20_000;
 
+/// The most levels of columns in columns. Arrow's C data interface takes 64, with the batch and the leaf, and a schema
+/// with many more would overflow the stack.
+pub(crate) const MOST_LEVELS: usize = 60;
+
 /// The type of a column. Every column may have nulls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {

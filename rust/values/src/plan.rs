@@ -67,8 +67,8 @@ impl Plan {
         column: &mut Column,
     ) -> Result<Appended> {
         match (&self.0, writer, reader.unwrap_or(writer)) {
-            (Kind::Avro(plan), Schema::Avro(writer), _) => {
-                let (left_over, made) = plan.decode(writer, framed.body, column)?;
+            (Kind::Avro(plan), Schema::Avro(writer), Schema::Avro(reader)) => {
+                let (left_over, made) = plan.decode(writer, reader, framed.body, column)?;
                 Ok(Appended {
                     left_over,
                     bytes: framed.body.len() + made,

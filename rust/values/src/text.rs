@@ -181,6 +181,11 @@ impl Unit {
         }
     }
 
+    /// True for a time from midnight on and before the next midnight.
+    pub(crate) fn is_of_day(self, value: i64) -> bool {
+        (0..DAY_SECONDS * self.in_second()).contains(&value)
+    }
+
     /// The whole seconds of a time, and the nanoseconds of the rest.
     pub fn seconds_and_nanos(self, value: i64) -> (i64, i32) {
         let (seconds, rest) = self.split(value);

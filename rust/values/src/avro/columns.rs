@@ -9,12 +9,14 @@ use crate::limits::{Error, MOST_DECODED, Result};
 use crate::text;
 
 impl AvroPlan {
-    /// Appends a body to a column. After an error, the column is as before. `writer` and `column` are those of the plan.
+    /// Appends a body to a column. After an error, the column is as before. `writer`, `reader` and `column` are those of
+    /// the plan; a plan without a reader takes the writer.
     ///
     /// Returns the number of bytes that follow the body, and of those that did not come from it.
     pub(crate) fn decode(
         &self,
         writer: &AvroSchema,
+        reader: &AvroSchema,
         body: &[u8],
         column: &mut Column,
     ) -> Result<(usize, usize)> {
@@ -22,21 +24,15 @@ impl AvroPlan {
         let mut input = Input::new(body);
         let mut walk = Walk {
             writer,
+            reader,
             text: String::new(),
             made: 0,
         };
-        let result = match self.root {
-            Step::Bytes if self.is_bare => column.push_bytes(body).map(|()| 0),
-            Step::Text if self.is_bare => std::str::from_utf8(body)
-                .map_err(|_| Error::new("a string is not UTF-8"))
-                .and_then(|text| column.push_bytes(text.as_bytes()))
-                .map(|()| 0),
-            Step::Json(_) if self.is_bare => column
-                .push_written(|out| writer.write_json(body, out))
-                .map(|_| 0),
-            _ => walk
-                .value(&self.root, &mut input, column)
-                .map(|()| input.body.remaining()),
+        let result = if self.is_bare {
+            walk.bare(&self.root, body, column).map(|()| 0)
+        } else {
+            walk.value(&self.root, &mut input, column)
+                .map(|()| input.body.remaining())
         };
         if result.is_err() {
             column.truncate(before);
@@ -47,18 +43,68 @@ impl AvroPlan {
 
 struct Walk<'s> {
     writer: &'s AvroSchema,
+    reader: &'s AvroSchema,
     text: String,
     /// The bytes that did not come from the body.
     made: usize,
 }
 
 impl Walk<'_> {
+    /// Appends bytes without a length.
+    fn bare(&mut self, step: &Step, body: &[u8], column: &mut Column) -> Result<()> {
+        match step {
+            Step::Bytes => column.push_bytes(body),
+            Step::Text => {
+                let text = std::str::from_utf8(body);
+                let text = text.map_err(|_| Error::new("a string is not UTF-8"))?;
+                column.push_bytes(text.as_bytes())
+            }
+            Step::Json(_) => {
+                let writer = self.writer;
+                column.push_written(|out| writer.write_json(body, out))?;
+                Ok(())
+            }
+            Step::Member(position, step) => self.member(*position, column, |walk, member| {
+                walk.bare(step, body, member)
+            }),
+            _ => Err(Error::misfit()),
+        }
+    }
+
+    /// Appends a union that is a struct: the value of its member at a position, and null for the others.
+    fn member(
+        &mut self,
+        position: usize,
+        column: &mut Column,
+        mut value: impl FnMut(&mut Self, &mut Column) -> Result<()>,
+    ) -> Result<()> {
+        for (at, member) in column.fields()?.iter_mut().enumerate() {
+            if at == position {
+                value(self, member)?;
+            } else {
+                self.push_null(member)?;
+            }
+        }
+        column.close()
+    }
+
     fn value(&mut self, step: &Step, input: &mut Input<'_>, column: &mut Column) -> Result<()> {
         match step {
             Step::Null => self.push_null(column),
             Step::Boolean => column.push_boolean(input.boolean()?),
             Step::Int => column.push_integer(input.int()?.into()),
             Step::Long => column.push_integer(input.long()?),
+            Step::Time(is_int, unit) => {
+                let time = if *is_int {
+                    input.int()?.into()
+                } else {
+                    input.long()?
+                };
+                if !unit.is_of_day(time) {
+                    return Err(Error::new("a time is not within a day"));
+                }
+                column.push_integer(time)
+            }
             Step::Float => column.push_float(f32::from_le_bytes(input.array("float")?)),
             Step::Double => column.push_double(f64::from_le_bytes(input.array("double")?)),
             Step::Bytes => column.push_bytes(input.sized("bytes")?),
@@ -106,16 +152,9 @@ impl Walk<'_> {
                 Some(step) => self.value(step, input, column),
                 None => Err(Error::misfit()),
             },
-            Step::Member(position, step) => {
-                for (at, member) in column.fields()?.iter_mut().enumerate() {
-                    if at == *position {
-                        self.value(step, input, member)?;
-                    } else {
-                        self.push_null(member)?;
-                    }
-                }
-                column.close()
-            }
+            Step::Member(position, step) => self.member(*position, column, |walk, member| {
+                walk.value(step, input, member)
+            }),
             Step::Json(node) => {
                 let writer = self.writer;
                 let made = column.push_written(|out| {
@@ -151,7 +190,11 @@ impl Walk<'_> {
                 Missing::Null => self.push_null(column)?,
                 Missing::Default(body, step) => {
                     self.make(column.weight() + body.len())?;
-                    self.value(step, &mut Input::new(body), column)?;
+                    // It is a body of the reader's schema, also where it becomes JSON text.
+                    let writer = std::mem::replace(&mut self.writer, self.reader);
+                    let result = self.value(step, &mut Input::new(body), column);
+                    self.writer = writer;
+                    result?;
                 }
             }
         }

@@ -5,30 +5,66 @@ use serde_json::Value;
 use crate::avro::schema::{AvroSchema, Node, NodeId};
 use crate::limits::{Error, MOST_DEPTH, Result};
 
-/// The most bytes of the defaults of a type.
+/// The most bytes of the defaults of a plan.
 const MOST_BYTES: usize = 1 << 20;
+/// The most values of the defaults of a plan, with those that were tried for branches of a union.
+const MOST_VALUES: usize = 1 << 20;
+
+/// What the defaults of a plan may still take. A short schema may have defaults within defaults that double at each level.
+#[derive(Debug)]
+pub(super) struct Budget {
+    bytes: usize,
+    values: usize,
+}
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self {
+            bytes: MOST_BYTES,
+            values: MOST_VALUES,
+        }
+    }
+}
 
 impl AvroSchema {
-    /// Appends the default of a field of this type.
+    /// Returns the default of a field of this type.
     pub(super) fn encode_default(
         &self,
         id: NodeId,
         value: &Value,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        self.encode(id, value, MOST_DEPTH, out)
-            .then_some(())
-            .ok_or_else(|| Error::new("the default of a field does not fit its type"))
+        budget: &mut Budget,
+    ) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let is_fit = self.encode(id, value, MOST_DEPTH, budget, &mut out);
+        let left = budget.bytes.checked_sub(out.len());
+        match left.filter(|_| budget.values > 0) {
+            None => Err(Error::new(
+                "the defaults of the fields take too much memory",
+            )),
+            Some(_) if !is_fit => Err(Error::new("the default of a field does not fit its type")),
+            Some(left) => {
+                budget.bytes = left;
+                Ok(out)
+            }
+        }
     }
 
     /// Returns false if the value is none of this type. `out` then has a part of it.
-    fn encode(&self, id: NodeId, value: &Value, depth: u32, out: &mut Vec<u8>) -> bool {
+    fn encode(
+        &self,
+        id: NodeId,
+        value: &Value,
+        depth: u32,
+        budget: &mut Budget,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        budget.values = budget.values.saturating_sub(1);
+        if budget.values == 0 || out.len() > budget.bytes {
+            return false;
+        }
         let (Some(node), Some(depth)) = (self.nodes.get(id), depth.checked_sub(1)) else {
             return false;
         };
-        if out.len() > MOST_BYTES {
-            return false;
-        }
         let int = || value.as_i64().filter(|&value| i32::try_from(value).is_ok());
         match node {
             Node::Null => value.is_null(),
@@ -77,7 +113,7 @@ impl AvroSchema {
                 };
                 fields.iter().all(|field| {
                     let value = object.get(&field.name).or(field.default.as_ref());
-                    value.is_some_and(|value| self.encode(field.node, value, depth, out))
+                    value.is_some_and(|value| self.encode(field.node, value, depth, budget, out))
                 })
             }
             Node::Array(items) => {
@@ -89,7 +125,7 @@ impl AvroSchema {
                 }
                 let is_fit = listed
                     .iter()
-                    .all(|value| self.encode(*items, value, depth, out));
+                    .all(|value| self.encode(*items, value, depth, budget, out));
                 out.push(0);
                 is_fit
             }
@@ -102,7 +138,7 @@ impl AvroSchema {
                 }
                 let is_fit = object.iter().all(|(key, value)| {
                     sized(key.as_bytes(), out);
-                    self.encode(*values, value, depth, out)
+                    self.encode(*values, value, depth, budget, out)
                 });
                 out.push(0);
                 is_fit
@@ -111,7 +147,7 @@ impl AvroSchema {
             Node::Union(branches) => (0..).zip(branches).any(|(at, &branch)| {
                 let before = out.len();
                 long(at, out);
-                let is_fit = self.encode(branch, value, depth, out);
+                let is_fit = self.encode(branch, value, depth, budget, out);
                 if !is_fit {
                     out.truncate(before);
                 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::avro::default::Budget;
 use crate::avro::schema::{AvroSchema, Field, Node, NodeId};
 use crate::avro::types::member_name;
 use crate::column_type::{Counter, Type};
@@ -23,6 +24,8 @@ pub(super) enum Step {
     Boolean,
     Int,
     Long,
+    /// A time of a day; the flag is set for an int, and not for a long.
+    Time(bool, Unit),
     Float,
     Double,
     Bytes,
@@ -88,6 +91,8 @@ impl AvroPlan {
             reader,
             is_union,
             counter: Counter::new(),
+            default_counter: Counter::new(),
+            budget: Budget::new(),
         };
         Ok(Self {
             root: resolution.step(writer.root, reader.root, column)?,
@@ -102,11 +107,24 @@ struct Resolution<'a> {
     /// True if the column has the fields of several schemas.
     is_union: bool,
     counter: Counter,
+    /// Counts the columns of defaults, and what they take.
+    default_counter: Counter,
+    budget: Budget,
 }
 
 impl Resolution<'_> {
     /// The step for a writer's value, a reader's type and the type of the column.
     fn step(&mut self, from: NodeId, to: NodeId, column: &Type) -> Result<Step> {
+        let step = self.step_of_any(from, to, column)?;
+        // Arrow has no other times.
+        Ok(match (step, column) {
+            (Step::Int, Type::Time(unit)) => Step::Time(true, *unit),
+            (Step::Long, Type::Time(unit)) => Step::Time(false, *unit),
+            (step, _) => step,
+        })
+    }
+
+    fn step_of_any(&mut self, from: NodeId, to: NodeId, column: &Type) -> Result<Step> {
         self.counter.take()?;
         let (writer, reader) = (self.writer, self.reader);
         let (writes, reads) = (writer.node(from)?, reader.node(to)?);
@@ -117,15 +135,6 @@ impl Resolution<'_> {
                 .collect();
             return Ok(Step::Union(steps));
         }
-        if *column == Type::Json {
-            return Ok(match writes {
-                Node::Null => Step::Null,
-                _ => Step::Json(from),
-            });
-        }
-        if let Node::Union(branches) = reads {
-            return self.read_as_union(from, branches, column);
-        }
         let unresolved = || {
             Error::new(format!(
                 "{} is written, and {} is read",
@@ -133,6 +142,16 @@ impl Resolution<'_> {
                 name(reader, to)
             ))
         };
+        if *column == Type::Json {
+            return match writes {
+                _ if !self.may_be(from, to) => Err(unresolved()),
+                Node::Null => Ok(Step::Null),
+                _ => Ok(Step::Json(from)),
+            };
+        }
+        if let Node::Union(branches) = reads {
+            return self.read_as_union(from, branches, column);
+        }
         Ok(match (writes, reads) {
             (Node::Null, Node::Null) => Step::Null,
             (Node::Boolean, Node::Boolean) => Step::Boolean,
@@ -162,8 +181,8 @@ impl Resolution<'_> {
             {
                 Step::Fixed(*one)
             }
-            (Node::Uuid, Node::Uuid) => Step::Uuid,
-            (Node::Duration, Node::Duration) => Step::Duration,
+            (Node::Uuid, Node::Uuid) if self.are_named_alike(from, to) => Step::Uuid,
+            (Node::Duration, Node::Duration) if self.are_named_alike(from, to) => Step::Duration,
             (Node::Decimal { size: None, .. }, Node::Bytes) => Step::Bytes,
             (
                 Node::Decimal {
@@ -176,10 +195,12 @@ impl Resolution<'_> {
                     scale: other,
                     ..
                 },
-            ) if scale == other && precision <= most => match column {
-                Type::Utf8 => Step::DecimalText(*size, *scale),
-                _ => Step::Decimal(*size),
-            },
+            ) if scale == other && precision <= most && self.are_named_alike(from, to) => {
+                match column {
+                    Type::Utf8 => Step::DecimalText(*size, *scale),
+                    _ => Step::Decimal(*size),
+                }
+            }
             (Node::Enum(written), Node::Enum(known)) if self.are_named_alike(from, to) => {
                 let default = reader.names.get(&to).and_then(|name| name.default.as_ref());
                 let default = default.filter(|symbol| known.contains(symbol));
@@ -220,9 +241,15 @@ impl Resolution<'_> {
             }
         }
         let members = self.reader.members(branches)?;
-        // First a type of the same name, then one that the value may be promoted to.
+        // First a type of the same name, then one that the value may be promoted to. A union has several types of one
+        // kind only if they differ in their names, or in that one of them has none.
         let mut ordered: Vec<(usize, NodeId)> = members.branches.into_iter().enumerate().collect();
-        ordered.sort_by_key(|&(_, branch)| !self.is_exact(from, branch));
+        ordered.sort_by_key(|&(_, branch)| {
+            (
+                !self.is_exact(from, branch),
+                !self.is_same_kind(from, branch),
+            )
+        });
         let mut first = None;
         for (at, branch) in ordered {
             let step = match (members.is_struct, column) {
@@ -291,31 +318,56 @@ impl Resolution<'_> {
             ))
         })?;
         let reader = self.reader;
-        let mut body = Vec::new();
-        reader.encode_default(field.node, value, &mut body)?;
+        let body = reader.encode_default(field.node, value, &mut self.budget)?;
         let mut own = Resolution {
             writer: reader,
             reader,
             is_union: false,
-            counter: Counter::new(),
+            counter: std::mem::replace(&mut self.default_counter, Counter::new()),
+            default_counter: Counter::new(),
+            budget: Budget::new(),
         };
-        let step = own.step(field.node, field.node, column)?;
-        Ok(Missing::Default(body, step))
+        let step = own.step(field.node, field.node, column);
+        self.default_counter = own.counter;
+        Ok(Missing::Default(body, step?))
     }
 
-    /// True if the types are the same, also by name.
+    /// True if the types are of the same kind, and have the same full name or none.
     fn is_exact(&self, from: NodeId, to: NodeId) -> bool {
+        let is_named_so = match (self.writer.names.get(&from), self.reader.names.get(&to)) {
+            (Some(one), Some(other)) => one.full == other.full || other.aliases.contains(&one.full),
+            _ => true,
+        };
+        is_named_so && self.is_same_kind(from, to)
+    }
+
+    /// True if the types are of the same kind, and both have a name or none.
+    fn is_same_kind(&self, from: NodeId, to: NodeId) -> bool {
         let (Ok(writes), Ok(reads)) = (self.writer.node(from), self.reader.node(to)) else {
             return false;
         };
-        let names = (self.writer.names.get(&from), self.reader.names.get(&to));
+        let is_named = self.writer.names.contains_key(&from);
         std::mem::discriminant(writes) == std::mem::discriminant(reads)
-            && match names {
-                (Some(one), Some(other)) => {
-                    one.full == other.full || other.aliases.contains(&one.full)
-                }
-                _ => true,
-            }
+            && is_named == self.reader.names.contains_key(&to)
+    }
+
+    /// False if a value that becomes JSON text is none of the reader's type. What is within the value is not resolved.
+    fn may_be(&self, from: NodeId, to: NodeId) -> bool {
+        let (Ok(writes), Ok(reads)) = (self.writer.node(from), self.reader.node(to)) else {
+            return false;
+        };
+        if let Node::Union(branches) = reads {
+            return branches.iter().any(|&branch| self.may_be(from, branch));
+        }
+        let is_leaf = |node: &Node| {
+            !matches!(
+                node,
+                Node::Null | Node::Record(_) | Node::Array(_) | Node::Map(_)
+            )
+        };
+        is_leaf(writes) && is_leaf(reads)
+            || std::mem::discriminant(writes) == std::mem::discriminant(reads)
+                && self.are_named_alike(from, to)
     }
 
     /// True if two named types have the same name without a namespace, or one is an alias of the other.

@@ -10,6 +10,9 @@ use crate::text::Unit;
 /// The most nodes of a schema, with all that it refers to.
 const MOST_NODES: usize = 1 << 20;
 
+/// The most digits after the point of a decimal. Even a decimal of one byte has all of them in its text.
+const MOST_SCALE: usize = 10_000;
+
 /// The number of a node.
 pub(crate) type NodeId = usize;
 
@@ -319,7 +322,7 @@ fn logical(object: &Map<String, Value>, size: Option<usize>) -> Option<Node> {
                 None => 0,
                 Some(_) => number(object, "scale")?,
             };
-            let is_valid = precision > 0 && scale <= precision;
+            let is_valid = precision > 0 && scale <= precision.min(MOST_SCALE);
             let scale = u32::try_from(scale).ok().filter(|_| is_valid)?;
             Some(Node::Decimal {
                 size,

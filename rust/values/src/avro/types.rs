@@ -1,11 +1,13 @@
 //! The types of columns for Avro's types.
 
 use crate::avro::schema::{AvroSchema, Node, NodeId};
-use crate::column_type::{Counter, Type};
+use crate::column_type::{Counter, MOST_LEVELS, Type};
 use crate::limits::Result;
 
 /// The most digits of a decimal of 256 bits.
 const MOST_DIGITS: usize = 76;
+/// The most types around a type that is no leaf. A map takes two levels of columns.
+const MOST_AROUND: usize = MOST_LEVELS / 2;
 /// The names of the parts of a duration.
 pub(super) const DURATION: [&str; 3] = ["months", "days", "millis"];
 
@@ -24,7 +26,8 @@ pub(super) fn member_name(at: usize) -> String {
 }
 
 impl AvroSchema {
-    /// The type of a column with the values of this schema. A type within itself is JSON text.
+    /// The type of a column with the values of this schema. A type within itself is JSON text, and so is one that is nested
+    /// too deep for a column.
     pub(crate) fn column_type(&self) -> Result<Type> {
         self.type_of(self.root, &mut Vec::new(), &mut Counter::new())
     }
@@ -37,7 +40,11 @@ impl AvroSchema {
         counter: &mut Counter,
     ) -> Result<Type> {
         counter.take()?;
-        if around.contains(&id) {
+        let is_nest = matches!(
+            self.node(id)?,
+            Node::Record(_) | Node::Array(_) | Node::Map(_) | Node::Union(_)
+        );
+        if around.contains(&id) || is_nest && around.len() >= MOST_AROUND {
             return Ok(Type::Json);
         }
         around.push(id);

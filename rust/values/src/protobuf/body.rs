@@ -588,7 +588,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Writes the value of a missing field.
-    fn default(&mut self, field: &Field, json: &mut Json<'_>) -> Result<()> {
+    pub(super) fn default(&mut self, field: &Field, json: &mut Json<'_>) -> Result<()> {
         self.check_length(json)?;
         match field.shape {
             Shape::Repeated => {

@@ -119,9 +119,14 @@ impl<'a> Decoding<'a> {
             Step::Timestamp | Step::Duration => {
                 let seconds = self.walk.int(message, 0, base)?;
                 let nanos = self.walk.int(message, 1, base)?;
+                // A timestamp is rounded to the past, and a duration towards zero, as Protobuf's libraries do.
+                let rest = match step {
+                    Step::Timestamp => nanos.div_euclid(1000),
+                    _ => nanos / 1000,
+                };
                 let micros = seconds
                     .checked_mul(MICROS)
-                    .and_then(|micros| micros.checked_add(nanos.div_euclid(1000)));
+                    .and_then(|micros| micros.checked_add(rest));
                 column.push_integer(micros.ok_or_else(|| {
                     Error::new("a time does not fit into 64 bits of microseconds")
                 })?)?;
@@ -443,6 +448,10 @@ impl<'a> Decoding<'a> {
             (Step::Scalar, Shape::Implicit) => {
                 self.make(8)?;
                 self.push(self.walk.zero(field.kind), column)
+            }
+            // The column is of several types. A missing optional field remains null.
+            (Step::Json, Shape::Implicit | Shape::Repeated | Shape::Map) => {
+                self.json(column, |walk, json| walk.default(field, json))
             }
             _ => self.push_null(column),
         }

@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 
-use crate::column_type::{Counter, Type};
+use crate::column_type::{Counter, MOST_LEVELS, Type};
 use crate::limits::{Error, Result};
 use crate::protobuf::schema::{Field, Form, Kind, Message, MessageId, ProtobufSchema, Shape};
 use crate::text::Unit;
+
+/// The most messages around a message. One takes up to three levels of columns: its own, and those of a map.
+const MOST_AROUND: usize = MOST_LEVELS / 3;
 
 /// The way from messages to values of a column.
 #[derive(Debug)]
@@ -46,7 +49,8 @@ pub(super) struct Source {
 }
 
 impl ProtobufSchema {
-    /// The type of a column with the first message of this schema. A message within itself is JSON text.
+    /// The type of a column with the first message of this schema. A message within itself is JSON text, and so is one
+    /// that is nested too deep for a column.
     pub(crate) fn column_type(&self) -> Result<Type> {
         self.type_of(self.root()?, &mut Vec::new(), &mut Counter::new())
     }
@@ -70,7 +74,7 @@ impl ProtobufSchema {
         counter: &mut Counter,
     ) -> Result<Type> {
         counter.take()?;
-        if around.contains(&id) {
+        if around.contains(&id) || around.len() >= MOST_AROUND {
             return Ok(Type::Json);
         }
         let message = self.message(id)?;
