@@ -17,6 +17,7 @@ mod serve;
 mod spark;
 mod state;
 mod survey;
+mod values;
 mod walk;
 
 /// Longer inputs are cut to this length.
@@ -40,7 +41,7 @@ const fn target(name: &'static str, seeds: &'static str, run: fn(&[u8])) -> Targ
     Target { name, seeds, run }
 }
 
-pub(crate) const TARGETS: [Target; 26] = [
+pub(crate) const TARGETS: [Target; 28] = [
     target("walk", "log", walk::walk),
     target("decode", "log", decode::decode),
     target("records", "records", decode::records),
@@ -67,6 +68,8 @@ pub(crate) const TARGETS: [Target; 26] = [
     target("write_task", "write_task", spark::write_task),
     target("rows", "rows", spark::rows),
     target("requests", "requests", serve::requests),
+    target("avro", "avro", values::avro),
+    target("protobuf", "protobuf", values::protobuf),
 ];
 
 /// Runs the target of a name.
