@@ -32,12 +32,14 @@ pub struct Appended {
 }
 
 impl Plan {
+    /// Bodies of any schema become JSON text.
+    pub fn json() -> Self {
+        Self(Kind::Json)
+    }
+
     /// Plans how bodies of `writer` become values of a column. `reader` is the schema that they are resolved to; None: the
     /// column has the fields of several schemas, and those that `writer` does not have are null.
     pub fn new(writer: &Schema, reader: Option<&Schema>, column: &Type) -> Result<Self> {
-        if reader.is_none() && *column == Type::Json {
-            return Ok(Self(Kind::Json));
-        }
         Ok(Self(match (writer, reader.unwrap_or(writer)) {
             (Schema::Avro(writer), Schema::Avro(own)) => {
                 let reader = reader.is_some().then_some(own);

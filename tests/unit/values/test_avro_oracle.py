@@ -567,7 +567,12 @@ def test_columns_and_json_have_the_values_that_fastavro_reads(random):
         assert [normal(row) for row in rows_of(batch)] == wanted
     texts = rows_of(decoded(writer, payloads))
     for text, row in zip(texts, rows_of(columns[0]), strict=True):
-        assert normal(text) == normal(json_row(schema, row))
+        assert normal(without_null(text)) == normal(json_row(schema, row))
+
+
+def without_null(text):
+    """Return None for the JSON text of a null, which is a text and no null."""
+    return None if isinstance(text, Json) and text.value is None else text
 
 
 def as_floats(schema, node, value, row):
@@ -836,7 +841,7 @@ def test_damaged_bodies_change_no_other_row(random):
     for row in range(2, len(payloads)):
         if is_typed[row]:
             assert is_json[row]
-            assert normal(texts[row]) == normal(json_row(schema, found[row]))
+            assert normal(without_null(texts[row])) == normal(json_row(schema, found[row]))
         elif is_json[row]:
             assert batch["error"][row].as_py().startswith(REFUSED)
 

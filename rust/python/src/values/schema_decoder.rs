@@ -51,6 +51,8 @@ pub(crate) struct SchemaDecoder {
     /// The schema that all others are resolved to.
     reader: Option<Schema>,
     kind: Type,
+    /// False if all become JSON text.
+    is_typed: bool,
     header_name: &'static str,
     known: HashMap<SchemaId, Arc<Known>>,
     /// The schema of the last row: mostly, that of the next one.
@@ -74,6 +76,7 @@ impl SchemaDecoder {
             Schema::parse(&schema_type, &text, &references)
         };
         let raised = |error: brokerless_values::Error| PyValueError::new_err(error.to_string());
+        let is_typed = reader.is_some() || union.is_some();
         let reader = reader.map(parsed).transpose().map_err(raised)?;
         let kind = match (&reader, union) {
             (Some(reader), _) => reader.column_type().map_err(raised)?,
@@ -91,6 +94,7 @@ impl SchemaDecoder {
             resolve,
             reader,
             kind,
+            is_typed,
             header_name: if is_key {
                 KEY_SCHEMA_ID
             } else {
@@ -216,8 +220,12 @@ impl SchemaDecoder {
         let schema = py.detach(|| {
             let schema = Schema::parse(&schema_type, &text, &references)
                 .map_err(|error| format!("schema {id} cannot be used: {error}"))?;
-            let plan = Plan::new(&schema, self.reader.as_ref(), &self.kind)
-                .map_err(|error| format!("schema {id} cannot be read: {error}"))?;
+            let plan = if self.is_typed {
+                Plan::new(&schema, self.reader.as_ref(), &self.kind)
+                    .map_err(|error| format!("schema {id} cannot be read: {error}"))?
+            } else {
+                Plan::json()
+            };
             Ok((schema, plan))
         });
         Ok(Known {
