@@ -10,7 +10,8 @@ const MOST_BYTES: usize = 1 << 20;
 /// The most values of the defaults of a plan, with those that were tried for branches of a union.
 const MOST_VALUES: usize = 1 << 20;
 
-/// What the defaults of a plan may still take. A short schema may have defaults within defaults that double at each level.
+/// The memory that the defaults of a plan may still take. A short schema may have defaults within defaults that double at
+/// each level.
 #[derive(Debug)]
 pub(super) struct Budget {
     bytes: usize,
