@@ -490,11 +490,6 @@ def jsonified(schema, node, value):  # noqa: C901 - a case for each type
     return value
 
 
-def json_row(schema, row):
-    """Return the JSON text of a row as its column has it."""
-    return None if row is None else Json(jsonified(schema, schema.root, row))
-
-
 def date_text(day):
     """Return a date as text. Python has no years beyond 9999, but years repeat after 400 of them."""
     eras, day = divmod(day + FIRST_DAY - 1, 146097)
@@ -567,12 +562,7 @@ def test_columns_and_json_have_the_values_that_fastavro_reads(random):
         assert [normal(row) for row in rows_of(batch)] == wanted
     texts = rows_of(decoded(writer, payloads))
     for text, row in zip(texts, rows_of(columns[0]), strict=True):
-        assert normal(without_null(text)) == normal(json_row(schema, row))
-
-
-def without_null(text):
-    """Return None for the JSON text of a null, which is a text and no null."""
-    return None if isinstance(text, Json) and text.value is None else text
+        assert normal(text.value) == normal(jsonified(schema, schema.root, row))
 
 
 def as_floats(schema, node, value, row):
@@ -841,7 +831,7 @@ def test_damaged_bodies_change_no_other_row(random):
     for row in range(2, len(payloads)):
         if is_typed[row]:
             assert is_json[row]
-            assert normal(without_null(texts[row])) == normal(json_row(schema, found[row]))
+            assert normal(texts[row].value) == normal(jsonified(schema, schema.root, found[row]))
         elif is_json[row]:
             assert batch["error"][row].as_py().startswith(REFUSED)
 
@@ -888,6 +878,27 @@ def test_types_of_one_kind_in_a_union_differ_in_their_names():
         for at, member in enumerate(("member1", "member0")):
             (row,) = rows_of(decoded(writer, [PREFIX + number(at) + bytes(size)], reader=reader))
             assert [name for name, value in row.items() if value is not None] == [member]
+
+
+def test_fields_of_a_record_and_the_parts_of_a_duration_may_be_in_one_column():
+    versions = [
+        avro(record(("f", ["null", record(("days", "int"), ("x", "long"), name="A")]))),
+        avro(record(("f", fixed("D", "duration", 12)))),
+    ]
+    bodies = [b"\x02\x0a\x0c", struct.pack("<III", 1, 2, 3)]
+    found = [rows_of(decoded(one, [PREFIX + body], union=versions)) for one, body in zip(versions, bodies, strict=True)]
+    assert found == [
+        [{"f": {"days": 5, "x": 6, "months": None, "millis": None}}],
+        [{"f": {"days": 2, "x": None, "months": 1, "millis": 3}}],
+    ]
+
+
+def test_members_of_unions_that_changed_stay_apart():
+    times = [{"type": "int", "logicalType": "time-millis"}, {"type": "long", "logicalType": "time-micros"}]
+    versions = [avro(record(("f", ["string", *times]))), avro(record(("f", times)))]
+    found = rows_of(decoded(versions[1], [PREFIX + b"\0\x02", PREFIX + b"\x02\x02"], union=versions))
+    members = [{name: one and one.value for name, one in row["f"].items() if one is not None} for row in found]
+    assert members == [{"member0": "00:00:00.001000"}, {"member1": "00:00:00.000001"}]
 
 
 def test_a_type_within_itself_takes_no_other_type():

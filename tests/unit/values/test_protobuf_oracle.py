@@ -520,8 +520,14 @@ def _scalar(value, field):
 
 
 def as_json(message):
-    """Return the JSON of a message, as Protobuf's own but with 64-bit integers as numbers."""
-    found = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    """Return the JSON of a message, as Protobuf's own but with 64-bit integers as numbers.
+
+    It is `...` if there is none: the parts of two durations may have different signs together.
+    """
+    try:
+        found = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    except json_format.SerializeToJsonError:
+        return ...
     return _with_numbers(found, message.DESCRIPTOR)
 
 
@@ -551,8 +557,10 @@ def _without_more(got, want):
     """Return a value without the entries of maps that have unknown fields: Python's protobuf leaves these out."""
     if isinstance(got, Pairs) and isinstance(want, Pairs):
         return Pairs((key, _without_more(one, dict(want)[key])) for key, one in dict(got).items() if key in dict(want))
+    if isinstance(got, Json) and isinstance(want, Json):
+        return Json(_without_more(got.value, want.value))
     if isinstance(got, dict) and isinstance(want, dict):
-        return {name: _without_more(one, want[name]) for name, one in got.items()}
+        return {name: _without_more(one, want[name]) for name, one in got.items() if name in want}
     if isinstance(got, list) and isinstance(want, list) and len(got) == len(want):
         return list(map(_without_more, got, want))
     return got
@@ -578,6 +586,8 @@ def is_same(got, want):
 
 def is_same_json(got, want):
     """Return whether two values of JSON are the same. Python's protobuf writes floats with fewer digits."""
+    if want is ...:
+        return True
     if isinstance(got, dict) and isinstance(want, dict):
         # Python's protobuf leaves out a Value of a Struct that has no kind. We have null.
         got, want = ({name: one for name, one in each.items() if one is not None} for each in (got, want))
@@ -623,11 +633,7 @@ def test_columns_and_json_have_the_values_that_protobuf_reads(random):
             assert list(got) == [field.name for field in want.DESCRIPTOR.fields]
             assert is_same(got, typed(want)), (got, typed(want))
     for got, want in zip(rows_of(decoded(schema, payloads)), wanted, strict=True):
-        try:
-            expected = as_json(want)
-        except json_format.SerializeToJsonError:
-            continue  # the parts of two durations are none together
-        assert is_same_json(got.value, expected), (got, expected)
+        assert is_same_json(got.value, as_json(want)), (got, as_json(want))
 
 
 @drawn
@@ -692,7 +698,7 @@ def test_damaged_messages_change_no_other_row(random):
             assert is_json[row]
             try:
                 want = typed(parsed(kind, payload[len(HEADER) :]))
-            except (DecodeError, json_format.SerializeToJsonError, TypeError, ValueError):
+            except (DecodeError, TypeError, ValueError):
                 continue
             # In proto2, Python's protobuf leaves out the unknown numbers of enums.
             if proto.is_proto3:

@@ -111,10 +111,17 @@ impl Walk<'_> {
             Step::Text => column.push_bytes(input.string()?.as_bytes()),
             Step::Fixed(size) => column.push_bytes(input.bytes(*size, "fixed")?),
             Step::Uuid => column.push_bytes(text::uuid(input.array("uuid")?).as_bytes()),
-            Step::Duration => {
-                for part in column.fields()? {
+            Step::Duration(positions) => {
+                let columns = column.fields()?;
+                for position in positions {
                     let value = u32::from_le_bytes(input.array("duration")?);
+                    let part = columns.get_mut(*position).ok_or_else(Error::misfit)?;
                     part.push_integer(value.into())?;
+                }
+                for (at, other) in columns.iter_mut().enumerate() {
+                    if !positions.contains(&at) {
+                        self.push_null(other)?;
+                    }
                 }
                 column.close()
             }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::avro::default::Budget;
 use crate::avro::schema::{AvroSchema, Field, Node, NodeId};
-use crate::avro::types::member_name;
+use crate::avro::types::{DURATION, member_name};
 use crate::column_type::{Counter, Type};
 use crate::limits::{Error, Result};
 use crate::text::Unit;
@@ -32,7 +32,8 @@ pub(super) enum Step {
     Text,
     Fixed(usize),
     Uuid,
-    Duration,
+    /// The positions of the columns of its parts.
+    Duration([usize; DURATION.len()]),
     /// The text of each symbol; None where the reader does not know it.
     Enum(Vec<Option<String>>),
     Decimal(Option<usize>),
@@ -182,7 +183,9 @@ impl Resolution<'_> {
                 Step::Fixed(*one)
             }
             (Node::Uuid, Node::Uuid) if self.are_named_alike(from, to) => Step::Uuid,
-            (Node::Duration, Node::Duration) if self.are_named_alike(from, to) => Step::Duration,
+            (Node::Duration, Node::Duration) if self.are_named_alike(from, to) => {
+                Step::Duration(parts_of_duration(column)?)
+            }
             (Node::Decimal { size: None, .. }, Node::Bytes) => Step::Bytes,
             (
                 Node::Decimal {
@@ -244,6 +247,9 @@ impl Resolution<'_> {
         // First a type of the same name, then one that the value may be promoted to. A union has several types of one
         // kind only if they differ in their names, or in that one of them has none.
         let mut ordered: Vec<(usize, NodeId)> = members.branches.into_iter().enumerate().collect();
+        if self.is_union {
+            ordered.retain(|&(_, branch)| branch == from);
+        }
         ordered.sort_by_key(|&(_, branch)| {
             (
                 !self.is_exact(from, branch),
@@ -346,8 +352,16 @@ impl Resolution<'_> {
         let (Ok(writes), Ok(reads)) = (self.writer.node(from), self.reader.node(to)) else {
             return false;
         };
+        let is_unit_same = match (writes, reads) {
+            (Node::Time(one), Node::Time(other)) => one == other,
+            (Node::Timestamp(one, is_utc), Node::Timestamp(other, other_is_utc)) => {
+                one == other && is_utc == other_is_utc
+            }
+            _ => true,
+        };
         let is_named = self.writer.names.contains_key(&from);
         std::mem::discriminant(writes) == std::mem::discriminant(reads)
+            && is_unit_same
             && is_named == self.reader.names.contains_key(&to)
     }
 
@@ -411,6 +425,19 @@ impl<'a> Known<'a> {
         let by_alias = || self.fields.get(self.aliases.get(written)?);
         self.fields.get(written).or_else(by_alias).copied()
     }
+}
+
+/// The positions of the columns of a duration. Those of several schemas may have the fields of a record among them.
+fn parts_of_duration(column: &Type) -> Result<[usize; DURATION.len()]> {
+    let Type::Struct(columns) = column else {
+        return Err(Error::misfit());
+    };
+    let mut positions = [0; DURATION.len()];
+    for (position, name) in positions.iter_mut().zip(DURATION) {
+        let found = columns.iter().position(|(one, _)| one == name);
+        *position = found.ok_or_else(Error::misfit)?;
+    }
+    Ok(positions)
 }
 
 /// The name of a type in errors.
