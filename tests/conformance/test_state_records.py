@@ -16,6 +16,7 @@ from brokerless import _native
 from brokerless.inspection.dump import Dump
 from brokerless.inspection.record_contents import StateContents
 from support import state_records
+from support.state_records import DECODERS
 
 pytestmark = pytest.mark.conformance
 
@@ -79,15 +80,6 @@ def test_the_tables_are_those_of_the_jars():
 def test_the_golden_records_are_what_kafka_writes():
     """`python tests/conformance/messages.py` writes them."""
     assert GOLDEN.read_text().splitlines() == list(messages.golden())
-
-
-DECODERS = {
-    "__consumer_offsets": "--offsets-decoder",
-    "__transaction_state": "--transaction-log-decoder",
-    "__cluster_metadata": "--cluster-metadata-decoder",
-    "__remote_log_metadata": "--remote-log-metadata-decoder",
-    "__share_group_state": "--share-group-state-decoder",
-}
 
 
 def dumped(topic, path):

@@ -16,6 +16,7 @@ import shutil
 import signal
 import threading
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -327,29 +328,39 @@ def each_interrupt(work, start, scratch):
     The first is none: the work is done, and its directory stays. Each other one is removed when the next is asked for.
     What is as after an earlier signal is not yielded again.
     """
+
+    def ends(directory, interrupting):
+        try:
+            work(directory)
+        except Ended:
+            return False
+        assert interrupting.at is None, f"an interrupt was lost: {interrupting.at}"
+        return True
+
+    return _each("signal", InterruptingDisk, work, ends, start, scratch)
+
+
+def _each(what, disturbing, work, ends, start, scratch):
+    """Yield what the work leaves undisturbed, and then with each number of a disk that disturbs it.
+
+    `ends` does the work on such a disk, and returns whether nothing was left to disturb.
+    """
     seen = set()
     whole = Path(shutil.copytree(start, Path(scratch) / "done"))
     work(str(whole))
     yield Crash("", "", whole)
-    number = 1
-    while True:
+    for number in count(1):
         directory = Path(shutil.copytree(start, Path(scratch) / "run"))
-        interrupting = InterruptingDisk(number)
-        with mock.patch.object(disk, "os", interrupting):
-            try:
-                work(str(directory))
-            except Ended:
-                pass
-            else:
-                assert interrupting.at is None, f"an interrupt was lost: {interrupting.at}"
+        disturbed = disturbing(number)
+        with mock.patch.object(disk, "os", disturbed):
+            if ends(str(directory), disturbed):
                 return
         state = repr(_contents(_loaded(directory)))
         if state not in seen:
             seen.add(state)
-            tally("signal")
-            yield Crash(interrupting.at, "hangup", directory)
+            tally(what)
+            yield Crash(disturbed.at, what, directory)
         shutil.rmtree(directory)
-        number += 1
 
 
 _TAKES_SPACE = {"copy_file_range", "ftruncate", "link", "mkdir", "open", "write"}
@@ -358,7 +369,7 @@ _TAKES_SPACE = {"copy_file_range", "ftruncate", "link", "mkdir", "open", "write"
 class FullDisk:
     """What `disk` takes for `os`: from the change of this number on, nothing that takes space succeeds.
 
-    Names can still be changed, and files be removed. Of a write, half gets in.
+    Renames and removals still succeed. The first write that fails leaves half of its bytes in the file.
 
     Attributes:
         at: the change, or None as long as there were fewer.
@@ -389,9 +400,8 @@ class FullDisk:
                     if name == "write" and len(arguments[1]) > 1:
                         return function(arguments[0], arguments[1][: len(arguments[1]) // 2])
             if full:
-                raise OSError(
-                    errno.ENOSPC, os.strerror(errno.ENOSPC), *[one for one in arguments[:1] if isinstance(one, str)]
-                )
+                path = arguments[:1] if isinstance(arguments[0], str) else ()
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *path)
             return function(*arguments, **options)
 
         return call
@@ -402,22 +412,9 @@ def each_full_disk(work, start, scratch):
 
     As `each_interrupt`.
     """
-    seen = set()
-    whole = Path(shutil.copytree(start, Path(scratch) / "done"))
-    work(str(whole))
-    yield Crash("", "", whole)
-    number = 1
-    while True:
-        directory = Path(shutil.copytree(start, Path(scratch) / "run"))
-        full = FullDisk(number)
-        with mock.patch.object(disk, "os", full):
-            work(str(directory))
-        if full.at is None:
-            return
-        state = repr(_contents(_loaded(directory)))
-        if state not in seen:
-            seen.add(state)
-            tally("full disk")
-            yield Crash(full.at, "full", directory)
-        shutil.rmtree(directory)
-        number += 1
+
+    def ends(directory, full):
+        work(directory)
+        return full.at is None
+
+    return _each("full disk", FullDisk, work, ends, start, scratch)

@@ -5,6 +5,14 @@ import struct
 from support.log_files import NOW, batch, marker, write_segment
 
 FLEXIBLE_END = b"\0"
+# The options of kafka-dump-log, and of `dump`, that decode the records of each topic.
+DECODERS = {
+    "__consumer_offsets": "--offsets-decoder",
+    "__transaction_state": "--transaction-log-decoder",
+    "__cluster_metadata": "--cluster-metadata-decoder",
+    "__remote_log_metadata": "--remote-log-metadata-decoder",
+    "__share_group_state": "--share-group-state-decoder",
+}
 
 
 def text(value):

@@ -17,14 +17,8 @@ from brokerless import _native
 from brokerless.inspection.dump import Dump
 from brokerless.inspection.record_contents import DecodedContents
 from support import log_files, state_records
+from support.state_records import DECODERS
 
-DECODERS = {
-    "__consumer_offsets": "--offsets-decoder",
-    "__transaction_state": "--transaction-log-decoder",
-    "__cluster_metadata": "--cluster-metadata-decoder",
-    "__remote_log_metadata": "--remote-log-metadata-decoder",
-    "__share_group_state": "--share-group-state-decoder",
-}
 SAMPLES = [
     json.loads(line) for line in (Path(__file__).parents[2] / "data/state-records.jsonl").read_text().splitlines()
 ]

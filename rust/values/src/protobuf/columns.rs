@@ -81,11 +81,16 @@ impl<'a> Decoding<'a> {
         parts: &Parts,
         column: &mut Column,
     ) -> Result<()> {
+        self.deeper(|decoding| decoding.message_here(id, step, parts, column))
+    }
+
+    /// Calls `append` one level deeper.
+    fn deeper<T>(&mut self, append: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.walk.limits.depth == 0 {
             return Err(Error::too_deep());
         }
         self.walk.limits.depth -= 1;
-        let result = self.message_here(id, step, parts, column);
+        let result = append(self);
         self.walk.limits.depth += 1;
         result
     }
@@ -106,10 +111,11 @@ impl<'a> Decoding<'a> {
             && let Some(input) = self.walk.whole(parts)?
         {
             let rows = column.len();
-            let base = self.walk.found.len();
+            let (base, made) = (self.walk.found.len(), self.made);
             if self.stream(message, object, input, column)? {
                 return Ok(());
             }
+            self.made = made;
             column.truncate(rows);
             self.walk.found.truncate(base);
         }
@@ -252,14 +258,8 @@ impl<'a> Decoding<'a> {
         part: Input<'a>,
         column: &mut Column,
     ) -> Result<bool> {
-        if self.walk.limits.depth == 0 {
-            return Err(Error::too_deep());
-        }
         let message = self.walk.schema.message(id)?;
-        self.walk.limits.depth -= 1;
-        let is_done = self.stream(message, object, part, column);
-        self.walk.limits.depth += 1;
-        is_done
+        self.deeper(|decoding| decoding.stream(message, object, part, column))
     }
 
     /// Appends the items of a list that come next: several if they are packed.
