@@ -96,7 +96,11 @@ public class Client {
         return properties;
     }
 
-    /** topic, partitions, replicas (none: one, wherever), configs. */
+    /**
+     * topic, partitions, replicas (none: one, wherever), configs. It ends when each leader answers. One that does not
+     * yet refuses the first batches of an idempotent producer and takes the next: it has no state of the producer, so
+     * any sequence may be the first. The refused ones are then out of order for good.
+     */
     static void create(JsonNode command) throws Exception {
         List<Integer> replicas = new ArrayList<>();
         command.get("replicas").forEach(node -> replicas.add(node.asInt()));
@@ -111,6 +115,11 @@ public class Client {
         }
         try (Admin admin = Admin.create(at(command))) {
             admin.createTopics(List.of(topic.configs(configs(command)))).all().get();
+            Map<TopicPartition, OffsetSpec> ends = new HashMap<>();
+            for (int i = 0; i < command.get("partitions").asInt(); i++) {
+                ends.put(new TopicPartition(name, i), OffsetSpec.latest());
+            }
+            admin.listOffsets(ends).all().get();
         }
     }
 
