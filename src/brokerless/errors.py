@@ -346,6 +346,17 @@ def is_disk_error(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _DISK_ERRORS
 
 
+def in_words(error: Exception) -> str:
+    """Return an error as text; one of the operating system as its reason and its path, without its number.
+
+    >>> in_words(FileNotFoundError(2, "No such file or directory", "data"))
+    'No such file or directory: data'
+    """
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.strerror}: {os.fsdecode(error.filename)}"
+    return str(error)
+
+
 def read_error(number: int | None, path: str | os.PathLike[str], position: int) -> OSError:
     """Return the error of a read of a file, from its number: with the position and the remedy if the disk failed."""
     number = errno.EIO if number is None else number

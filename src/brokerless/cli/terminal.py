@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from brokerless import errors
 from brokerless.wording import printable
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _COLOURS = {
     **dict.fromkeys(("error", "lost", "damaged", "brokerless"), "red"),
     **dict.fromkeys(("warning", "perhaps lost", "doubt", "suspect"), "yellow"),
     **dict.fromkeys(("note", "hint"), "cyan"),
-    "next": "green",
+    **dict.fromkeys(("next", "cure"), "green"),
 }
 _FIRST_WORD = re.compile(rf"(?:{'|'.join(_COLOURS)})(?=[ :])")
 
@@ -73,7 +74,7 @@ def say(line: object, *, err: bool = False) -> None:
 
 def in_words(error: OSError) -> str:
     """Return the reason and the path of an operating system's error, with a hint if permission is missing."""
-    text = f"{error.strerror}: {os.fsdecode(error.filename)}"
+    text = errors.in_words(error)
     if error.errno in (errno.EACCES, errno.EPERM):
         text += f"{_HINT}run it as the user of the broker, or as another user who may use this path"
     return text

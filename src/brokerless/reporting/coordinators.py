@@ -13,15 +13,13 @@ from brokerless.state.groups import groups_of
 from brokerless.state.offset_commits import SCHEMA, commits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from brokerless.log.log import Log
     from brokerless.metadata.topic_names import TopicNames
     from brokerless.state.offset_commits import Lags
 
 
 class Coordinated(NamedTuple):
-    """The contents of partitions of `__consumer_offsets`.
+    """The contents of a partition of `__consumer_offsets`.
 
     Attributes:
         groups: `group type state` of rows of `brokerless.groups`, and the number of `members`.
@@ -36,27 +34,25 @@ class Coordinated(NamedTuple):
     back: Counter[tuple[str, str]]
 
 
-def coordinated(logs: Sequence[Log], names: TopicNames, lags: Lags) -> Coordinated:
-    """Read partitions of `__consumer_offsets`.
+def coordinated(log: Log, names: TopicNames, lags: Lags) -> Coordinated:
+    """Read a partition of `__consumer_offsets`.
 
     Args:
-        logs: the partitions.
+        log: the partition.
         names: the names of topics.
         lags: computes the lag of commits.
     """
     over_time = LagOverTime()
     back: Counter[tuple[str, str]] = Counter()
-    for changes in lags.each(batch for log in logs for batch in commits_of(log)):
+    for changes in lags.each(commits_of(log)):
         over_time.push(changes)
         went_back: Any = pc.fill_null(changes["is_back"], pa.scalar(False))
         chosen = changes.filter(went_back)
         pairs = zip(chosen["group"].to_pylist(), chosen["topic"].to_pylist(), strict=True)
         back.update((str(group), str(topic)) for group, topic in pairs)
-    commits = (batch for log in logs for batch in commits_of(log, history=False))
-    latest = lags.each(commits, then=False)
+    latest = lags.each(commits_of(log, history=False), then=False)
     groups = [
         {**{name: group[name] for name in ("group", "type", "state")}, "members": len(group["members"])}
-        for log in logs
         for group in groups_of(log, names)
     ]
     return Coordinated(groups, pa.Table.from_batches(latest, SCHEMA), over_time.rows(), back)

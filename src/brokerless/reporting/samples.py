@@ -95,7 +95,7 @@ def _rows(log: Log, start: int, end: int, limit: int | None) -> list[dict[str, A
                 found += _shortened(part)
             if len(found) > 4 * MOST_RECORDS:
                 found = [*found[:MOST_RECORDS], *found[-MOST_RECORDS:]]
-    except (BrokerlessError, FileNotFoundError):
+    except (BrokerlessError, OSError):
         pass
     return found
 

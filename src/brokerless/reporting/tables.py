@@ -18,7 +18,7 @@ from brokerless.arguments import some_or_all
 from brokerless.checking import check
 from brokerless.checking.codes import CODES
 from brokerless.checking.finding import SCHEMA as FINDINGS
-from brokerless.errors import BrokerlessError
+from brokerless.errors import BrokerlessError, in_words
 from brokerless.inspection.profile import by_hour
 from brokerless.io import storage
 from brokerless.io.chunking import in_shares
@@ -405,7 +405,7 @@ def _spread(segments: list[Segment]) -> list[Segment]:
 def _space_of(sample: tuple[str | None, list[Segment]]) -> list[dict[str, Any]]:
     topic, segments = sample
     found = None
-    with _vanishing(str(topic)):
+    with _unread(f"the codecs of {topic}"):
         found = estimate(segments, sample=_SAMPLE, on_corrupt="skip")
     if found is None or not found.sampled_records:
         return []
@@ -468,7 +468,7 @@ def _samples(logs: list[Log], number: int, steps: _Steps) -> pa.Table:
 def _samples_in(number: int, paths: Sequence[str]) -> pa.Table:
     found = [SAMPLES.empty_table()]
     for path in paths:
-        with _vanishing(path):
+        with _unread(f"the samples of {path}"):
             found.append(samples_in(Log(path), number))
     return pa.concat_tables(found)
 
@@ -498,21 +498,25 @@ def _producers(found: pa.Table) -> pa.Table:
 
 
 @contextmanager
-def _vanishing(path: str) -> Iterator[None]:
-    """Skip files that a running broker deletes during the report, and note them."""
+def _unread(what: str) -> Iterator[None]:
+    """Note what is not known, because a running broker has deleted a file, or the disk cannot read it."""
     try:
         yield
-    except FileNotFoundError:
-        note(f"{path} was not read, because it no longer exists")
+    except FileNotFoundError as error:
+        note(f"{what} are not known: {error.filename} no longer exists")
+    except OSError as error:
+        note(f"{what} are not known: {in_words(error)}")
 
 
 def _groups(
     paths: tuple[str, ...], directories: LogDirs, topics: list[str] | None, steps: _Steps
 ) -> tuple[pa.Table, pa.Table, pa.Table]:
     """Return the groups, their lags over time, and their latest commits."""
-    places = [log.path for log in logs_of(directories, OFFSETS_TOPIC)]
+    places: list[str] = []
+    with _unread("groups"):
+        places = [log.path for log in logs_of(directories, OFFSETS_TOPIC)]
     shares = in_shares(places, lambda _: 1, -(-len(places) // _CALLS) or 1)
-    found = steps.run("reading groups", shares, partial(_coordinated, paths))
+    found = list(chain.from_iterable(steps.run("reading groups", shares, partial(_coordinated, paths))))
     over_time = LagOverTime()
     latest = pa.concat_tables([COMMITS.empty_table(), *(one.latest for one in found)])
     for one in found:
@@ -556,14 +560,14 @@ def _groups(
     return _table("groups", rows), over_time.finish(), in_order
 
 
-def _coordinated(paths: tuple[str, ...], places: Sequence[str]) -> Coordinated:
+def _coordinated(paths: tuple[str, ...], places: Sequence[str]) -> list[Coordinated]:
     directories = LogDirs(*paths)
-    logs = []
-    for path in places:
-        with _vanishing(path):
-            logs.append(Log(path))
+    names, lags, found = TopicNames(directories), Lags(directories, None), []
     with _COORDINATORS, worded_for(_of_other_verbs(current_face())):
-        return coordinated(logs, TopicNames(directories), Lags(directories, None))
+        for path in places:
+            with _unread(f"the groups of {path}"):
+                found.append(coordinated(Log(path), names, lags))
+    return found
 
 
 def _of_other_verbs(face: Face) -> Face:
@@ -580,7 +584,7 @@ def _changes(directories: LogDirs, topics: list[str] | None) -> Changes:
     """Return what changed in the cluster's metadata."""
     if METADATA_TOPIC in directories.topics():
         for log in directories.logs([METADATA_TOPIC]):
-            with _vanishing(log.path):
+            with _unread(f"the changes in {log.path}"):
                 return changes_in(log, topics)
     return NO_CHANGES
 
@@ -597,12 +601,12 @@ def _of_topics(table: pa.Table, topics: list[str] | None) -> pa.Table:
 
 def _transactions(directories: LogDirs, topics: list[str] | None, opened: list[dict[str, Any]]) -> pa.Table:
     """Return the transactions that are not complete: open at the coordinator or in a partition."""
+    table = TRANSACTIONS.empty_table()
     try:
-        with worded_for(_of_other_verbs(current_face())):
+        with _unread("transactions"), worded_for(_of_other_verbs(current_face())):
             table = current_transactions(logs_of(directories, TRANSACTIONS_TOPIC), opened)
     except BrokerlessError as error:
         note(f"transactions are not known: {error}")
-        return TRANSACTIONS.empty_table()
     lengths: Any = pc.list_value_length(table["open"])
     is_open: Any = pc.greater(lengths, pa.scalar(0))
     is_ongoing: Any = pc.is_in(table["state"], value_set=pa.array(["Ongoing", "PrepareCommit", "PrepareAbort"]))

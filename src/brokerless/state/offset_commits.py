@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from brokerless import _native
 from brokerless.arguments import check_paths, some_or_all, to_ms
-from brokerless.errors import BrokerlessError, UnsupportedFormatError
+from brokerless.errors import BrokerlessError, UnsupportedFormatError, in_words
 from brokerless.layout.file_names import is_chosen
 from brokerless.log.end_offsets import end_offsets
 from brokerless.log_dir.log_dirs import LogDirs, sorted_replicas
@@ -267,8 +267,8 @@ class Lags:
             try:
                 if key in self._replicas:
                     self._logs[key] = sorted_replicas(self._replicas[key])[0]
-            except BrokerlessError as error:
-                note(f"the lag of commits for {key[0]}-{key[1]} is not known: {error}")
+            except (BrokerlessError, OSError) as error:
+                note(f"the lag of commits for {key[0]}-{key[1]} is not known: {in_words(error)}")
         return self._logs[key]
 
     def _range(self, key: tuple[str, int]) -> tuple[int | None, int | None]:
@@ -279,8 +279,8 @@ class Lags:
             try:
                 if log is not None:
                     self._ranges[key] = (log.log_start_offset, broker_end(log))
-            except BrokerlessError as error:
-                note(f"the lag of commits for {key[0]}-{key[1]} is not known: {error}")
+            except (BrokerlessError, OSError) as error:
+                note(f"the lag of commits for {key[0]}-{key[1]} is not known: {in_words(error)}")
         return self._ranges[key]
 
     def _end_at(self, key: tuple[str, int]) -> int | None:
@@ -297,8 +297,8 @@ class Lags:
             return pa.nulls(len(times), pa.int64())
         try:
             ends = end_offsets(log.files, known)
-        except BrokerlessError as error:
-            note(f"the lag at a past time of commits for {log.name} is not known: {error}")
+        except (BrokerlessError, OSError) as error:
+            note(f"the lag at a past time of commits for {log.name} is not known: {in_words(error)}")
             return pa.nulls(len(times), pa.int64())
         return ends.take(pc.index_in(times, value_set=known))
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 import warnings
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +15,11 @@ from brokerless.layout import checkpoints
 from brokerless.reporting import contents
 from brokerless.reporting.tables import SCHEMAS, compute
 from support import damage
+from support.failing_disk import fail
 from support.log_files import NOW, batch, marker, write_segment
 from support.state_records import commit_key, commit_value, group_key, group_value, write_records
+
+INCIDENT = Path(__file__).parents[3] / "examples/incident"
 
 
 def tables(*paths, topics=None):
@@ -276,6 +280,32 @@ def test_a_group_with_hostile_offsets(tmp_path):
     found = {row["group"]: row["lag"] for row in tables(tmp_path)["groups"].to_pylist()}
     assert found["h"] == 0
     assert 0 <= found["g"] < 1 << 62
+
+
+@pytest.mark.parametrize("place", [(0, 1 << 62), (1000, 1010)], ids=["whole", "part"])
+@pytest.mark.parametrize(
+    ("topic", "unknown"),
+    [
+        ("orders", ["the codecs of orders", "the samples of ", "the lag of ", "the lag at a past time of "]),
+        ("__consumer_offsets", ["groups", "the groups of ", "__consumer_offsets-0: the content of these records"]),
+        ("__transaction_state", ["transactions"]),
+        ("__cluster_metadata", ["the changes in "]),
+    ],
+)
+def test_what_the_disk_cannot_read_is_a_note_and_all_else_is_there(tmp_path, monkeypatch, topic, unknown, place):
+    shutil.copytree(INCIDENT, tmp_path / "data")
+    path = tmp_path / f"data/{topic}-0/{0:020}.log"
+    fail(monkeypatch, path, *place)
+    found = compute((str(tmp_path / "data"),), None, Processes(1), samples=2)
+    assert [one["path"] for one in found.tables["findings"].to_pylist() if one["code"] == "disk-unreadable"] == [
+        str(path)
+    ]
+    said = [one for one in found.notes if " not known: " in one]
+    assert said
+    assert all(any(one.startswith(words) for words in unknown) for one in said)
+    groups = found.tables["groups"]["group"].to_pylist()
+    assert groups == [] if topic == "__consumer_offsets" and place[0] == 0 else "ledger" in groups
+    assert {"orders", "payments"} <= set(found.tables["topics"]["topic"].to_pylist())
 
 
 @pytest.mark.parametrize("step", ["reading logs", "measuring codecs", "reading groups"])
