@@ -29,7 +29,8 @@ _SERIES = [f"#0101{number:02x}" for number in range(COLOURS)]
 _TEXT, _GRID = "#010201", "#010202"
 _VARIABLES = {colour: f"var(--series-{number})" for number, colour in enumerate(_SERIES)}
 _VARIABLES |= {_TEXT: "var(--muted)", _GRID: "var(--line)"}
-_SIZE, _WIDE = (7.2, 2.6), (14.4, 2.8)
+# In inches. On a phone the small one is drawn at about its size, so that its labels stay legible.
+_SIZE, _WIDE = (5.4, 2.4), (12, 2.6)
 # Matplotlib counts days from 1970.
 _MS_PER_DAY = 86_400_000
 _MS_PER_SECOND = 1000
