@@ -82,17 +82,33 @@ def test_the_golden_records_are_what_kafka_writes():
     assert GOLDEN.read_text().splitlines() == list(messages.golden())
 
 
+def said_by_tool(path, *options):
+    """Return the text of the newest release's tool for a file."""
+    tool = [*java(NEWEST), "-Dstdout.encoding=UTF-8", "org.apache.kafka.tools.DumpLogSegments"]
+    return subprocess.run([*tool, "--files", path, *options], capture_output=True, check=True).stdout.decode()
+
+
 def dumped(topic, path):
     """Return the text of the newest release's tool for a log, and ours."""
-    tool = [*java(NEWEST), "-Dstdout.encoding=UTF-8", "org.apache.kafka.tools.DumpLogSegments"]
-    said = subprocess.run([*tool, "--files", path, DECODERS[topic]], capture_output=True, check=True)
-    return said.stdout.decode(), b"".join(Dump(contents=StateContents(topic)).text(str(path))).decode()
+    ours = b"".join(Dump(contents=StateContents(topic)).text(str(path))).decode()
+    return said_by_tool(path, DECODERS[topic]), ours
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__cluster_metadata"])
 def test_a_dump_of_a_brokers_log_is_that_of_kafkas_tool(topic):
     said, ours = dumped(topic, ROOT / f"examples/incident/{topic}-0/00000000000000000000.log")
     assert ours == said
+
+
+@pytest.mark.parametrize("path", ["data/codec-mixed-0/*.log", "incident/orders-0/*.log", "incident/payments-1/*index"])
+@pytest.mark.parametrize("option", ["deep_iteration", "print_data_log"])
+def test_a_dump_is_also_that_of_the_newest_tool(path, option):
+    """The other tests compare it with that of the default release."""
+    paths = sorted((ROOT / "examples").glob(path))
+    assert paths
+    for one in paths:
+        ours = b"".join(Dump(**{option: True}).text(str(one))).decode()
+        assert ours == said_by_tool(one, f"--{option.replace('_', '-')}")
 
 
 @pytest.mark.parametrize("topic", DECODERS)

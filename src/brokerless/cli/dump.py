@@ -12,7 +12,7 @@ import click
 
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, FAILURE, exit_line
-from brokerless.cli.options import as_json, bytes_option, decode_options, existing_path, long_from
+from brokerless.cli.options import as_json, bytes_option, decode_text_options, existing_path, long_from
 from brokerless.layout.file_names import METADATA_TOPIC, OFFSETS_TOPIC
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _decoder_options(function: Callable[..., None]) -> Callable[..., None]:
 @click.option("--index-sanity-check", is_flag=True, help="Check each index by itself, without the log.")
 @click.option("--max-bytes", type=long_from(0), help="Read at most this many bytes of each .log.")
 @click.option("--records", is_flag=True, help="With --json: show the records of each batch too.")
-@decode_options
+@decode_text_options
 @_decoder_options
 @bytes_option(
     "With --json: write keys, values and header values in this form. "

@@ -250,7 +250,27 @@ def parse_bytes(text: bytes, bytes_as: str, option: str) -> bytes:
 
 
 def decode_options(function: _Command) -> _Command:
-    """Add the options that decode keys and values; the command gets a `Decoding` as `decode`, or None."""
+    """Add the options that decode keys and values to columns; the command gets a `Decoding` as `decode`, or None."""
+    return _decode_options(
+        function,
+        schemas="PATH",
+        schema="writer for JSON lines, else latest where TOPIC-value is the one subject",
+        null="null keeps the bytes of what does not decode, and the error, in columns of their own",
+    )
+
+
+def decode_text_options(function: _Command) -> _Command:
+    """Add the same options to a command that shows records as text."""
+    return _decode_options(
+        function,
+        schemas="the directory above that of a file",
+        schema="writer",
+        null="null shows the bytes of what does not decode, and the error",
+    )
+
+
+def _decode_options(function: _Command, *, schemas: str, schema: str, null: str) -> _Command:
+    """Add them with the words for the defaults of --schemas and --schema, and for `null`."""
 
     @functools.wraps(function)
     def with_decoding(
@@ -271,16 +291,15 @@ def decode_options(function: _Command) -> _Command:
             type=click.Choice(["null", "raise", "skip"]),
             default="null",
             show_default=True,
-            help="null keeps the bytes of what does not decode, and the error, in columns of their own; raise ends the "
-            "output there; skip leaves the record out.",
+            help=f"{null}; raise ends the output there; skip leaves the record out.",
         ),
         click.option(
             "--schema",
             metavar="CHOICE",
             callback=_schema_choice,
             help="Types of values of a registry: writer (JSON text, each by its own schema), latest (those of the "
-            "subject's newest version), union (the fields of all versions), or the ID of a schema.  [default: writer "
-            "for JSON lines, else latest where TOPIC-value is the one subject]",
+            "subject's newest version), union (the fields of all versions), or the ID of a schema.  "
+            f"[default: {schema}]",
         ),
         click.option("--context", help="Context of the schemas.  [default: that of the subject, else the default one]"),
         click.option("--subject", help="Subject of the values.  [default: TOPIC-value]"),
@@ -289,7 +308,7 @@ def decode_options(function: _Command) -> _Command:
             metavar="PATH",
             type=existing_path,
             help="Log directory with the registry's topic _schemas, or a file of `brokerless schemas list --save`.  "
-            "[default: PATH]",
+            f"[default: {schemas}]",
         ),
         click.option(
             "--decode",

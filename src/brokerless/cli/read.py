@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -208,8 +207,8 @@ def _decoder(
 ) -> RowDecoder:
     from brokerless.values.row_decoder import RowDecoder, default_columns
 
-    if form == "json" and decode.schema is None:
-        decode = replace(decode, schema="writer")
+    if form == "json":
+        decode = decode.as_text()
     return RowDecoder(log_dirs.with_schemas(decode), columns or default_columns(decode, _COLUMNS), topics)
 
 

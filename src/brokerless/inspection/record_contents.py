@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -91,8 +90,7 @@ class DecodedContents:
     """
 
     def __init__(self, decoding: Decoding, topics: Collection[str | None]) -> None:
-        if decoding.schema is None:
-            decoding = replace(decoding, schema="writer")
+        decoding = decoding.as_text()
         self._decoder = RowDecoder(decoding, default_columns(decoding, ["position", "key", "value"]), topics)
 
     def fields(self, rows: pa.RecordBatch) -> Iterator[tuple[int, Fields]]:

@@ -69,14 +69,20 @@ class Decoding:
             form = self.form(part)
             if form is not None and form not in _FORMS:
                 raise unknown(f"form of {part}s", form, _FORMS)
-        if self.schema is not None and not isinstance(self.schema, int) and self.schema not in _CHOICES:
-            raise unknown("choice of schemas", self.schema, _CHOICES)
+        is_id = isinstance(self.schema, int) and not isinstance(self.schema, bool)
+        if self.schema is not None and not is_id and self.schema not in _CHOICES:
+            raise unknown("choice of schemas", str(self.schema), _CHOICES)
         if self.on_error not in _ON_ERROR:
             raise unknown("on_error", self.on_error, _ON_ERROR)
         if self.schemas is not None and not isinstance(self.schemas, SchemaStore):
             raise TypeError(f"{option('schemas')}: give bl.Schemas({self.schemas!r}), and not {self.schemas!r} itself")
         if self.value is None and self.key is None:
             raise ValueError(f"{option('decode')}: name the form of the value or the key, such as value=registry")
+        if self.schema is not None and not self.has_registry:
+            raise ValueError(
+                f"{option('schema')} chooses among the schemas of a registry: {option('decode')} names no registry, as "
+                "in value=registry"
+            )
 
     @classmethod
     def of(cls, given: Decoding | Mapping[str, object] | str) -> Self:
@@ -113,11 +119,20 @@ class Decoding:
     @property
     def needs_schemas(self) -> bool:
         """True if the schemas of a registry are needed, and are not given."""
-        return REGISTRY in (self.key, self.value) and self.schemas is None
+        return self.has_registry and self.schemas is None
+
+    @property
+    def has_registry(self) -> bool:
+        """True if keys or values are decoded with the schemas of a registry."""
+        return REGISTRY in (self.key, self.value)
 
     def with_schemas(self, find: Callable[[], SchemaStore]) -> Self:
         """Return this with the schemas that `find` returns, if they are needed and not given."""
         return replace(self, schemas=find()) if self.needs_schemas else self
+
+    def as_text(self) -> Self:
+        """Return this with "writer" as the choice of schemas, if there is a choice and none was made."""
+        return replace(self, schema="writer") if self.has_registry and self.schema is None else self
 
 
 def _parsed(text: str) -> dict[str, object]:

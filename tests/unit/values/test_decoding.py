@@ -193,6 +193,8 @@ def test_what_cannot_be_decoded_is_told_before_the_first_row(tmp_path):
         ({"values": "int32"}, ValueError, "did you mean 'value'"),
         ({"value": "int32", "on_error": "drop"}, ValueError, "on_error"),
         ({}, ValueError, "name the form of the value or the key"),
+        ({"value": "registry", "schema": True}, ValueError, "unknown choice of schemas 'True'"),
+        ({"value": "utf8", "schema": "latest"}, ValueError, "names no registry"),
         ("value", ValueError, "value=registry"),
         ("value=utf8,value=hex", ValueError, "twice"),
         (7, TypeError, "a dict such as"),
