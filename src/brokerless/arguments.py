@@ -51,9 +51,10 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> ValueError:
         nearest = whole if len(whole) == 1 else []
     if nearest:
         return ValueError(f"unknown {kind} {name!r}: did you mean {folded[nearest[0]]!r}?")
-    rest = len(names) - _SOME
-    some = ", ".join(names[:_SOME]) + (f" and {rest} other{'s'[: rest > 1]}" if rest > 0 else "")
-    lists = f"; `{_LISTS[kind]}` lists them" if kind in _LISTS and len(names) > _SOME else ""
+    # One more name is as short as "and 1 other".
+    shown = len(names) if len(names) <= _SOME + 1 else _SOME
+    some = ", ".join(names[:shown]) + (f" and {len(names) - shown} others" if shown < len(names) else "")
+    lists = f"; `{_LISTS[kind]}` lists them" if kind in _LISTS and shown < len(names) else ""
     return ValueError(f"unknown {kind} {name!r}: {_there_are(len(names), some)}{lists}")
 
 

@@ -171,7 +171,7 @@ def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) ->
         for line in report.lines(dry_run=dry_run):
             terminal.say(f"{result.name}: {line}")
     for step in result.recovery:
-        terminal.say(f"{result.name}: recovered first: {step}", err=True)
+        terminal.say(f"{result.name}: first, as when a broker starts: {step}", err=True)
     for lost in result.damage:
         terminal.say(f"{result.name}: the new log has the same damage: {lost}", err=True)
 

@@ -80,6 +80,8 @@ class ConversionReport:
 
     def lines(self, *, dry_run: bool = False) -> list[str]:
         """Return the report in words. For a dry run, the words describe the plan."""
+        if not self.batches:
+            return ["nothing to convert: the log has no batches"]
         share = f" ({self.bytes_after / self.bytes_before:.0%})" if self.bytes_before else ""
         would_be, became = ("would be ", "would become") if dry_run else ("", "became")
         several = "s"[: self.segments != 1]

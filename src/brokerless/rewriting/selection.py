@@ -90,7 +90,10 @@ def _at(path: str, topics: Collection[str]) -> Selection:
         what = "it is neither a log directory nor a partition's directory"
         raise ValueError(f"cannot rewrite {path!r}: {what}{hint_at_log_dirs(path)}")
     if not topics:
-        raise ValueError(f"no topic named: {path!r} is a log directory; name the topics to rewrite")
+        raise ValueError(
+            f"no topic named: {path!r} is a log directory. Choose topics with --topic (in Python topics=), as --topic "
+            "orders; '*' stands for all"
+        )
     return Selection(_partitions(path), LogDirFiles(path))
 
 

@@ -45,6 +45,16 @@ def test_in_place(data, run):
     assert values(data / "t-0") == [b"a" * 500, b"b" * 500]
 
 
+def test_a_log_without_batches_is_said_to_be_empty(tmp_path, run):
+    """A broker's start would make the files of such a partition, and so does this."""
+    with bl.Producer(tmp_path / "data", "t", partitions=2) as producer:
+        producer.send([{"key": b"k", "value": b"v", "partition": 0}])
+    result = run("convert", tmp_path / "data", "--topic", "t", "--compression", "zstd", "--in-place")
+    assert result.code == 0
+    assert result.out.splitlines()[-1] == "t-1: nothing to convert: the log has no batches"
+    assert "t-1: first, as when a broker starts: write 00000000000000000000.log (0 bytes)" in result.err
+
+
 def test_what_would_be_lost_is_refused_and_then_told(data, run, tmp_path):
     arguments = ("convert", data, "--topic", "x", "--magic", 1)
     refused = run(*arguments, "--output", tmp_path / "new")

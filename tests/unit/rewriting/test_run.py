@@ -412,7 +412,7 @@ def test_a_worker_that_is_killed_leaves_the_logs_as_they_were(data):
 @pytest.mark.parametrize(
     ("topics", "partitions", "message"),
     [
-        (None, None, "no topic named"),
+        (None, None, "no topic named: .* as --topic orders; '[*]' stands for all"),
         (["tt"], None, "unknown topic 'tt': did you mean 't'"),
         (["u"], [1], "unknown partition 1: there is 0"),
         (["__cluster_metadata"], None, "unknown topic '__cluster_metadata'"),
