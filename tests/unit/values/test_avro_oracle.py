@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 fastavro = pytest.importorskip("fastavro")
 
+from support.tally import tally  # noqa: E402
 from support.typed import PREFIX, Json, Pairs, check_rows, decoded, is_within, mutated, rows_of, values_of  # noqa: E402
 
 # Schemas shrink; the values come from a seed.
@@ -551,6 +552,7 @@ def read(body, writer, reader=None):
 def test_columns_and_json_have_the_values_that_fastavro_reads(random):
     schema, values = schema_of(random)
     rows = [random_value(schema, schema.root, values) for _ in range(5)]
+    tally("value", "avro", len(rows))
     bodies = [encoded(schema, schema.root, row, values) for row in rows]
     raw = parsed(schema)
     for row, body in zip(rows, bodies, strict=True):
@@ -776,6 +778,7 @@ def test_rows_of_other_versions_are_resolved_as_fastavro_does(random):
     schema, values = schema_of(random)
     reader = Reader(schema, random)
     rows = [random_value(schema, schema.root, values) for _ in range(5)]
+    tally("value", "avro versions", len(rows))
     bodies = [encoded(schema, schema.root, row, values) for row in rows]
     raw = parsed(schema), parsed(reader, is_sorted=True)
     batch = decoded(("AVRO", schema.text(), []), framed(schema, bodies), reader=("AVRO", reader.text(), []))
@@ -821,6 +824,7 @@ def test_damaged_bodies_change_no_other_row(random):
     for payload in good:
         payloads += [PREFIX + mutated(payload[len(PREFIX) :], values) for _ in range(6)]
         payloads.append(payload)
+    tally("value", "avro damaged", len(payloads))
     writer = ("AVRO", schema.text(), [])
     batch, json_batch = decoded(writer, payloads, reader=writer), decoded(writer, payloads)
     is_typed, is_json = check_rows(batch, payloads), check_rows(json_batch, payloads)

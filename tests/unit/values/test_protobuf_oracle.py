@@ -24,6 +24,7 @@ from google.protobuf import (
 )
 from google.protobuf.message import DecodeError
 
+from support.tally import tally
 from support.typed import PREFIX, Json, Pairs, check_rows, decoded, is_within, mutated, rows_of, values_of
 
 # Schemas shrink; the messages come from a seed.
@@ -630,6 +631,7 @@ def test_columns_and_json_have_the_values_that_protobuf_reads(random):
     proto, values = proto_of(random)
     kind, _ = proto.compiled()
     bodies = [other_form(filled(kind, values), values) for _ in range(6)]
+    tally("value", "protobuf", len(bodies))
     schema, payloads = proto.schema(), [HEADER + body for body in bodies]
     wanted = [parsed(kind, body) for body in bodies]
     for target in ({"reader": schema}, {"union": [schema]}):
@@ -647,6 +649,7 @@ def test_messages_of_other_versions_are_read_as_protobuf_does(random):
     reader = Reader(proto, random)
     (kind, _), (reader_kind, _) = proto.compiled(), reader.compiled()
     bodies = [other_form(filled(kind, values), values) for _ in range(6)]
+    tally("value", "protobuf versions", len(bodies))
     batch = decoded(proto.schema(), [HEADER + body for body in bodies], reader=reader.schema())
     found = values_of(batch)
     for got, error, body in zip(found, batch["error"].to_pylist(), bodies, strict=True):
@@ -691,6 +694,7 @@ def test_damaged_messages_change_no_other_row(random):
         body = message.SerializePartialToString()
         payloads += [HEADER + mutated(body, values) for _ in range(6)]
         payloads.append(HEADER + body)
+    tally("value", "protobuf damaged", len(payloads))
     schema = proto.schema()
     batch, json_batch = decoded(schema, payloads, reader=schema), decoded(schema, payloads)
     is_typed, is_json = check_rows(batch, payloads), check_rows(json_batch, payloads)
