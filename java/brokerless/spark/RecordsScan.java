@@ -49,10 +49,11 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
     this.readsStreams = readsStreams;
   }
 
-  /** Whether reads with these options run in the JVM: records of local paths that are UTF-8. */
+  /** Whether reads with these options run in the JVM: records, not decoded, of local paths that are UTF-8. */
   static boolean handles(CaseInsensitiveStringMap options) {
     String paths = options.getOrDefault("path", "") + options.getOrDefault("paths", "");
     return options.getOrDefault("view", "records").trim().equalsIgnoreCase("records")
+        && !options.containsKey("decode")
         && !paths.contains("://")
         && !BYTE.matcher(paths).find()
         && Native.isAvailable();

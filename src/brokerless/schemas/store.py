@@ -99,6 +99,22 @@ class SchemaStore:
         lines = ",\n".join(json.dumps(value_of(version), ensure_ascii=False) for version in self.versions)
         return f"[\n{lines}\n]\n" if lines else "[]\n"
 
+    def news_of(self, later: SchemaStore) -> list[SchemaVersion]:
+        """Return the versions in a later state of this registry that are new or in another state there."""
+        known = {_state(version) for version in self.versions}
+        return [version for version in later.versions if _state(version) not in known]
+
+    def with_versions(self, versions: Iterable[SchemaVersion]) -> SchemaStore:
+        """Return these schemas with new versions, or with new states of known ones.
+
+        Raises:
+            ValueError: a version has the id of another schema.
+        """
+        found = SchemaStore(self.name)
+        for version in (*self.versions, *versions):
+            found._put(version)
+        return found
+
     def _add(self, key: object, value: bytes | None, offset: int | None, timestamp: int | None) -> None:
         """Add a record as a registry does (KafkaStoreMessageHandler), but forget nothing that was deleted.
 
@@ -301,6 +317,11 @@ class SchemaStore:
         for version in self.versions:
             found[version.schema.context, version.schema.id].append(version)
         return found
+
+
+def _state(version: SchemaVersion) -> tuple[str, int, int, Deleted | None]:
+    """Return what tells a version, and its states, from others. The subject names the context of the id."""
+    return version.subject, version.version, version.schema.id, version.deleted
 
 
 def _parsed(text: str | bytes | None) -> object:

@@ -8,6 +8,7 @@ schema, so every batch is built with exactly that schema.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -20,12 +21,13 @@ from brokerless.spark.sink.batch_sink import Writer, written_columns
 from brokerless.spark.sink.stream_sink import StreamWriter
 from brokerless.spark.source import batches, findings, records, state, sums
 from brokerless.spark.source.concise_errors import concise_errors
+from brokerless.spark.source.decoded import Decoded
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.tasks import keep_modules
 from brokerless.spark.stream.stream_reader import stream_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping, Sequence
+    from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 
     from pyspark.sql.datasource import (
         DataSourceStreamReader,
@@ -78,7 +80,7 @@ class BrokerlessSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         # Parsed here, so that load() reports a mistyped option, and options without effect are reported once.
-        self._given: Options | None = None if sink_options.is_of_sink(options) else Options.parse(options)
+        self._given: Options | None = None if sink_options.is_of_sink(options) else _parsed(options)
 
     @classmethod
     def name(cls) -> str:
@@ -89,7 +91,8 @@ class BrokerlessSource(DataSource):
     def schema(self) -> StructType:
         """Return the view's default columns, or those that option `columns` names."""
         view = _VIEWS[self._options.view]
-        return from_arrow_schema(_wanted(view, self._options.columns or view.default_columns(self._options)))
+        columns = self._options.columns or view.default_columns(self._options)
+        return _in_spark(_wanted(self._options, columns))
 
     @concise_errors
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -136,11 +139,11 @@ class BrokerlessSource(DataSource):
     @property
     def _options(self) -> Options:
         """The options of a read."""
-        return self._given or Options.parse(self.options)
+        return self._given or _parsed(self.options)
 
     def _chosen(self, schema: StructType) -> pa.Schema:
-        wanted = _wanted(_VIEWS[self._options.view], schema.fieldNames())
-        for asked, field in zip(schema, from_arrow_schema(wanted), strict=True):
+        wanted = _wanted(self._options, schema.fieldNames())
+        for asked, field in zip(schema, _in_spark(wanted), strict=True):
             # Spark would trust NOT NULL without a check.
             if asked.dataType != field.dataType or not asked.nullable:
                 raise ValueError(
@@ -165,11 +168,22 @@ class _Reader(DataSourceReader):
         yield from _VIEWS[self._options.view].read(partition, self._options, self._wanted)
 
 
-def _wanted(view: _View, columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of these columns of a view."""
+def _parsed(given: Mapping[str, str]) -> Options:
+    """Return the options of a read, with the types of what it decodes: they go to other processes as they are here."""
+    options = Options.parse(given)
+    return replace(options, decoded=Decoded.of(options))
+
+
+def _in_spark(schema: pa.Schema) -> StructType:
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def _wanted(options: Options, columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of these columns of the view."""
+    schema = _VIEWS[options.view].SCHEMA if options.decoded is None else options.decoded.schema
     for column in columns:
-        if column not in view.SCHEMA.names:
-            raise unknown("column", column, view.SCHEMA.names)
+        if column not in schema.names:
+            raise unknown("column", column, schema.names)
         if columns.count(column) > 1:
             raise ValueError(f"column {column} is named twice")
-    return pa.schema([view.SCHEMA.field(column) for column in columns])
+    return pa.schema([schema.field(column) for column in columns])

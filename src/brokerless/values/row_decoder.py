@@ -13,12 +13,13 @@ from brokerless.values.resolution import Resolver, target
 from brokerless.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from brokerless.schemas.store import SchemaStore
     from brokerless.values.decoding import Decoding
+    from brokerless.values.resolution import Target
 
 _OF_ALL = {"Bytes": "bytes", "DecodeError": "error"}
 _OF_REGISTRY = {"Framing": "framing", "SchemaId": "schemaId", "Subject": "subject", "Version": "version"}
@@ -68,18 +69,27 @@ class RowDecoder:
         decoding: how to decode, with its schemas.
         columns: the columns of the decoded rows, in this order.
         topics: the topics of all rows, which determine the types of "registry".
+        targets: the schemas whose types keys and values of "registry" have; None: those that the topics determine.
 
     Attributes:
         columns: as given.
         leaves_out: whether rows that do not decode are left out.
         input_columns: the columns that `decode` needs.
+        targets: the schemas whose types keys and values of "registry" have.
         schema: the schema of the decoded rows.
 
     Raises:
         ValueError: a column is unknown, or the schemas are not known.
     """
 
-    def __init__(self, decoding: Decoding, columns: Sequence[str], topics: Collection[str | None]) -> None:
+    def __init__(
+        self,
+        decoding: Decoding,
+        columns: Sequence[str],
+        topics: Collection[str | None] = (),
+        *,
+        targets: Mapping[str, Target] | None = None,
+    ) -> None:
         is_framed = REGISTRY in (decoding.key, decoding.value)
         if is_framed and decoding.schemas is None:
             raise ValueError("decode: name the schemas: bl.Schemas(path)")
@@ -94,7 +104,8 @@ class RowDecoder:
         needed = [*decoding.parts, *_PLACE, *(["headers"] if is_framed else [])]
         self.input_columns = list(dict.fromkeys([*stored, *needed]))
         registry = [part for part in decoding.parts if decoding.form(part) == REGISTRY]
-        self._targets = {part: target(decoding, set(topics), part) for part in registry}
+        chosen = {part: target(decoding, set(topics), part) for part in registry} if targets is None else targets
+        self.targets: Mapping[str, Target] = chosen
         self._decoders: dict[tuple[str | None, str], _native.SchemaDecoder] = {}
         self._failures: dict[tuple[str | None, str], _Failures] = {}
         self._left_over: dict[tuple[str | None, str], int] = {}
@@ -160,7 +171,7 @@ class RowDecoder:
         given = self._decoding
         subject = given.subject if part == "value" else None
         resolver = Resolver(cast("SchemaStore", given.schemas), topic, part, subject, given.context)
-        reader, union = self._targets[part]
+        reader, union = self.targets[part]
         return _native.SchemaDecoder(resolver, is_key=part == "key", reader=reader, union=union)
 
     def _kept(

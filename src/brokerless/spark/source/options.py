@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from brokerless.arguments import to_ms
 from brokerless.notes import note
 from brokerless.spark.source.option_values import boolean, canonical, choice, integer, local, missing_path, positive
+from brokerless.values.decoding import Decoding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from brokerless.log.offset_range import IsolationLevel
     from brokerless.log.split import OnCorrupt
+    from brokerless.spark.source.decoded import Decoded
+    from brokerless.values.decoding import OnDecodeError, SchemaChoice
 
 _STATE_VIEWS = (
-    *("groups", "commits", "transactions", "producers", "remote_segments"),
+    *("groups", "commits", "transactions", "producers", "remote_segments", "schemas"),
     *(
         f"cluster.{subject}"
         for subject in (
@@ -44,6 +47,8 @@ _RANGE = (
     "startingOffsetsByTimestampStrategy",
     "maxRecordsPerPartition",
 )
+# How keys and values are decoded.
+_DECODING = ("decode", "schemas", "subject", "context", "schema", "onDecodeError")
 # The size of a stream's batches.
 _TRIGGER = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 # The point of the views of a cluster's state, and whether they show what came before.
@@ -65,6 +70,7 @@ _KNOWN = (
     *_SELECTION,
     *_RANGE,
     *_TRIGGER,
+    *_DECODING,
     "minPartitions",
     "includeHeaders",
     "failOnDataLoss",
@@ -103,7 +109,13 @@ class Bound:
 
 @dataclass(frozen=True)
 class Options:
-    """The parsed options of a read, checked as far as possible without reading the disk."""
+    """The parsed options of a read, checked as far as possible without reading the disk.
+
+    Attributes:
+        decode: what is decoded, still without schemas.
+        schemas: the paths of the schemas; None: those in the paths of the read.
+        decoded: the same with schemas and types, which the source has read; see `Decoded.of`.
+    """
 
     paths: tuple[str, ...]
     view: str
@@ -127,7 +139,10 @@ class Options:
     as_of: int | None
     history: bool
     level: str
+    decode: Decoding | None
+    schemas: tuple[str, ...] | None
     given: frozenset[str]
+    decoded: Decoded | None = None
 
     @property
     def chooses_topics(self) -> bool:
@@ -188,6 +203,8 @@ class Options:
             as_of=_time(given, "asOf"),
             history=boolean(given, "history", default=view == "commits"),
             level=choice(given, "level", _LEVELS),
+            decode=_decoding(given),
+            schemas=_several(given["schemas"], "schemas") if "schemas" in given else None,
             given=frozenset(given),
         )
 
@@ -237,9 +254,11 @@ class Options:
 
 def _without_effect(view: str) -> set[str]:
     """Return the options that a view lacks, in addition to the options that only view `records` has."""
+    if view == "records":
+        return {*_OF_STATE, "level"}
     if view not in _STATE_VIEWS:
-        return {*_OF_STATE} | ({"level"} if view != "findings" else set())
-    idle = {"level", "onCorrupt", "failOnDataLoss", "kafka.check.crcs", *_SELECTION}
+        return {*_OF_STATE, *_DECODING} | ({"level"} if view != "findings" else set())
+    idle = {"level", "onCorrupt", "failOnDataLoss", "kafka.check.crcs", *_SELECTION, *_DECODING}
     if view == "producers":
         return {"history", *idle} - {*_SELECTION}
     idle -= {"subscribe"} if view in _WITH_TOPICS else set()
@@ -251,10 +270,30 @@ def _paths(given: dict[str, str], options: Mapping[str, str]) -> tuple[str, ...]
     text = given.get("paths") or given.get("path", "")
     if not text:
         raise missing_path(options, "a Kafka log directory, a partition directory or a .log file")
-    paths = _json(text, "path", '["/disk1/kafka","/disk2/kafka"]') if text.startswith("[") else [text]
+    return _several(text, "path")
+
+
+def _several(text: str, option: str) -> tuple[str, ...]:
+    paths = _json(text, option, '["/disk1/kafka","/disk2/kafka"]') if text.startswith("[") else [text]
     if not paths or not all(isinstance(path, str) for path in paths):
-        raise ValueError(f"option path must be a path or a JSON list of paths, not {text}")
+        raise ValueError(f"option {option} must be a path or a JSON list of paths, not {text}")
     return tuple(local(path) for path in paths)
+
+
+def _decoding(given: dict[str, str]) -> Decoding | None:
+    others = [name for name in _DECODING[1:] if name in given]
+    if "decode" not in given:
+        if others:
+            raise ValueError(f"option {others[0]} needs option decode, such as value=registry")
+        return None
+    schema = given.get("schema")
+    return replace(
+        Decoding.of(given["decode"]),
+        subject=given.get("subject"),
+        context=given.get("context"),
+        schema=int(schema) if schema is not None and schema.isdecimal() else cast("SchemaChoice | None", schema),
+        on_error=cast("OnDecodeError", choice(given, "onDecodeError", ("null", "raise", "skip"))),
+    )
 
 
 def _names(given: dict[str, str], option: str) -> tuple[str, ...] | None:

@@ -16,6 +16,7 @@ from brokerless.log.reader import KAFKA_COLUMNS, SparkReader
 from brokerless.metadata.uncommitted import Uncommitted
 from brokerless.notes import note
 from brokerless.spark.source.cuts import cut
+from brokerless.spark.source.spark_types import spark_rows
 from brokerless.spark.source.tasks import (
     WorkItem,
     keep_modules,
@@ -24,6 +25,7 @@ from brokerless.spark.source.tasks import (
     select_logs,
     target_bytes,
 )
+from brokerless.values.row_decoder import default_columns as decoded_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from brokerless.log.offset_range import EndOffset, StartOffset
     from brokerless.log.split import Split
     from brokerless.spark.source.options import Bound, Offset, Options, Partition
-    from brokerless.spark.source.tasks import RecordsTask, Task
+    from brokerless.spark.source.tasks import DecodedTask, Task
 
 # Small batches are joined: passing one to Spark costs as much as some hundred rows.
 _SMALL = 256 << 10
@@ -47,11 +49,15 @@ SCHEMA = _native.row_schema(_native.ROW_COLUMNS, spark=True)
 
 
 def default_columns(options: Options) -> Sequence[str]:
-    """Return the columns of Spark's Kafka source, with `headers` if option includeHeaders is true."""
-    return KAFKA_COLUMNS if options.include_headers else KAFKA_COLUMNS[:-1]
+    """Return the columns of Spark's Kafka source, with `headers` if option includeHeaders is true.
+
+    A decoded read has also the columns that keep what does not decode.
+    """
+    columns = KAFKA_COLUMNS if options.include_headers else KAFKA_COLUMNS[:-1]
+    return columns if options.decode is None else decoded_defaults(options.decode, columns)
 
 
-def plan(options: Options) -> list[RecordsTask]:
+def plan(options: Options) -> Sequence[Task[Split]]:
     """Plan the tasks. Reads records only to find a time.
 
     Raises:
@@ -60,7 +66,7 @@ def plan(options: Options) -> list[RecordsTask]:
             the read.
     """
 
-    def planned() -> list[RecordsTask]:
+    def planned() -> Sequence[Task[Split]]:
         logs = chosen(options)
         target = target_of(logs, options)
         return records_tasks(pieces_of_all(logs, options, target), target, options)
@@ -106,8 +112,13 @@ def target_of(logs: Iterable[Log], options: Options) -> int:
 def read(task: Task[Split], options: Options, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, with small batches joined."""
     keep_modules()
-    reader = SparkReader(task.work, wanted.names, check_crcs=options.check_crcs)
-    yield from _gathered(reader)
+    decoder = None
+    if options.decoded is not None:
+        decoder = options.decoded.decoder(wanted.names, cast("DecodedTask", task).new_versions)
+    reader = SparkReader(task.work, wanted.names, check_crcs=options.check_crcs, decode=decoder)
+    yield from _gathered(reader if decoder is None else (spark_rows(rows, wanted) for rows in reader if rows.num_rows))
+    for text in () if decoder is None else decoder.notes():
+        note(text)
     for lost in reader.lost:
         note(str(lost))
     if reader.null_timestamps:

@@ -1,4 +1,4 @@
-"""Views of internal topics: `groups`, `commits`, `transactions`, `producers`, `remote_segments`, `cluster.*`.
+"""Views of a cluster's state: from its internal topics, from those of a registry, and from producer snapshots.
 
 The records of a group, or of a partition's remote segments, are all in one partition of the internal topic. So each
 task reads such a partition, or for `producers` a data partition. The rows are the same as from `brokerless.groups` and
@@ -8,7 +8,7 @@ similar functions.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +17,9 @@ from brokerless.log.log import Log
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.metadata.image import SCHEMAS
 from brokerless.metadata.topic_names import TopicNames
+from brokerless.spark.source.spark_types import spark_rows, spark_type
 from brokerless.spark.source.tasks import Task, WorkItem, pack, select_logs, target_bytes
-from brokerless.state import groups, offset_commits, producers, remote_segments, transactions
+from brokerless.state import groups, offset_commits, producers, remote_segments, schemas, transactions
 from brokerless.state.cluster import cluster
 from brokerless.state.internal_topic import OFFSETS_TOPIC, REMOTE_LOG_METADATA_TOPIC, logs_of
 
@@ -30,19 +31,6 @@ if TYPE_CHECKING:
 # Producer snapshots are small: what a task opens costs more than what it reads.
 _PRODUCERS_BYTES = 64 << 10
 _CLUSTER = "cluster."
-# The last time that Spark can hold.
-_MAX_MS = (1 << 63) // 1000 - 1
-
-
-def _in_spark(kind: pa.DataType) -> pa.DataType:
-    """Return Spark's type for an Arrow type."""
-    if isinstance(kind, pa.TimestampType):
-        return pa.timestamp("us", "UTC")
-    if isinstance(kind, pa.ListType):
-        return pa.list_(_in_spark(kind.value_type))
-    if isinstance(kind, pa.StructType):
-        return pa.struct([(field.name, _in_spark(field.type)) for field in kind.fields])
-    return kind
 
 
 _OWN = {
@@ -51,6 +39,7 @@ _OWN = {
     "transactions": transactions.SCHEMA,
     "producers": producers.SCHEMA,
     "remote_segments": remote_segments.SCHEMA,
+    "schemas": schemas.SCHEMA,
     **{f"{_CLUSTER}{subject}": schema for subject, schema in SCHEMAS.items()},
 }
 
@@ -73,7 +62,7 @@ class StateView:
 
     def plan(self, options: Options) -> list[Task[str]]:
         """Plan the tasks: each has the paths of the partitions that it reads."""
-        if self.name == "transactions" or self.name.startswith(_CLUSTER):
+        if self.name in ("transactions", "schemas") or self.name.startswith(_CLUSTER):
             return [Task(options.paths)]
         directories = LogDirs(*options.paths)
         if self.name == "producers":
@@ -89,9 +78,7 @@ class StateView:
         for batch in self._batches(task, options):
             spark = batch.select(wanted.names) if options.topics is None else self._chosen(batch, options, wanted)
             if spark.num_rows:
-                yield pa.RecordBatch.from_arrays(
-                    [_cast(spark[field.name], field.type) for field in wanted], schema=wanted
-                )
+                yield spark_rows(spark, wanted)
 
     @staticmethod
     def _chosen(batch: pa.RecordBatch, options: Options, wanted: pa.Schema) -> pa.RecordBatch:
@@ -104,6 +91,8 @@ class StateView:
             if options.history:
                 return transactions.transaction_states(*task.work, as_of=as_of)
             return transactions.transactions(*task.work, as_of=as_of).to_batches()
+        if self.name == "schemas":
+            return schemas.Schemas(*task.work, as_of=as_of).table().to_batches()
         if self.name.startswith(_CLUSTER):
             return cluster(*task.work, as_of=as_of).table(self.name.removeprefix(_CLUSTER)).to_batches()
         logs = [Log(path) for path in task.work]
@@ -126,26 +115,8 @@ class StateView:
         return pa.Table.from_pylist(rows, remote_segments.SCHEMA).to_batches()
 
 
-def _cast(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Return a column in Spark's type; a time beyond the range of that type becomes null."""
-    cast: pa.Array[Any]
-    if isinstance(kind, pa.TimestampType):
-        ms = column.cast(pa.int64())
-        fits = pc.less_equal(pc.abs(ms), pa.scalar(_MAX_MS, pa.int64()))
-        cast = pc.multiply(pc.if_else(fits, ms, pa.scalar(None, pa.int64())), pa.scalar(1000)).cast(kind)
-    elif isinstance(column, pa.ListArray) and isinstance(kind, pa.ListType):
-        values = _cast(column.values, kind.value_type)
-        cast = pa.ListArray.from_arrays(column.offsets, values, type=kind, mask=column.is_null())
-    elif isinstance(column, pa.StructArray) and isinstance(kind, pa.StructType):
-        fields = [_cast(column.field(field.name), field.type) for field in kind.fields]
-        cast = pa.StructArray.from_arrays(fields, fields=kind.fields, mask=column.is_null())
-    else:
-        cast = column.cast(kind)
-    return cast
-
-
 VIEWS = {
-    name: StateView(name, pa.schema([(field.name, _in_spark(field.type)) for field in schema]))
+    name: StateView(name, pa.schema([(field.name, spark_type(field.type)) for field in schema]))
     for name, schema in _OWN.items()
 }
 """The views, by name."""

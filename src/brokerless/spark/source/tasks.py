@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from brokerless.log.log import Log
     from brokerless.log.segment import Segment
+    from brokerless.schemas.schema import SchemaVersion
     from brokerless.spark.source.options import Options
 
 # Twice Spark's maxPartitionBytes: a task has some 20 ms of overhead, a tenth of the time of 128 MiB. Tasks grow further
@@ -67,6 +68,17 @@ class RecordsTask(Task["Split"]):
         splits = [{name: getattr(split, name) for name in _SPLIT_FIELDS} for split in self.work]
         task = {"version": _VERSION, "check_crcs": self.check_crcs, "splits": splits}
         return records_task, (json.dumps(task, default=bytes.hex).encode(),)
+
+
+@dataclass
+class DecodedTask(Task["Split"]):
+    """A task that reads records and decodes them.
+
+    Attributes:
+        new_versions: the schemas that were not known when the source was loaded.
+    """
+
+    new_versions: tuple[SchemaVersion, ...]
 
 
 def records_task(text: bytes) -> RecordsTask:
@@ -193,9 +205,13 @@ def pack(pieces: Sequence[WorkItem[T]], target: int, options: Options) -> list[T
     return tasks
 
 
-def records_tasks(splits: Sequence[WorkItem[Split]], target: int, options: Options) -> list[RecordsTask]:
+def records_tasks(splits: Sequence[WorkItem[Split]], target: int, options: Options) -> Sequence[Task[Split]]:
     """Fill tasks that read records with splits: see `pack`."""
-    return [RecordsTask(task.work, options.check_crcs) for task in pack(splits, target, options)]
+    packed = pack(splits, target, options)
+    if options.decoded is None:
+        return [RecordsTask(task.work, options.check_crcs) for task in packed]
+    new_versions = options.decoded.new_versions(options)
+    return [DecodedTask(task.work, new_versions) for task in packed]
 
 
 def plan_segments(options: Options) -> list[Task[SegmentOf]]:

@@ -32,14 +32,15 @@ from brokerless.spark.source.records import check_partitions, name_of, pieces, s
 from brokerless.spark.source.tasks import records_tasks, select_logs, target_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from brokerless.log.defect import Defect
     from brokerless.log.log import Log
     from brokerless.log.offset_range import EndOffset
+    from brokerless.log.split import Split
     from brokerless.spark.source.options import Options, Partition
-    from brokerless.spark.source.tasks import RecordsTask
+    from brokerless.spark.source.tasks import Task
 
     # The form in a query's checkpoint, as Spark's Kafka source writes it: topic, partition, offset.
     Offsets = Mapping[str, Mapping[str, int]]
@@ -128,7 +129,7 @@ class Follower:
         most = self._options.max_offsets_per_trigger
         return _as_json(ends if most is None else _shared_out(self._begins(begins, ends), ends, most))
 
-    def plan(self, start: Offsets, end: Offsets) -> list[RecordsTask]:
+    def plan(self, start: Offsets, end: Offsets) -> Sequence[Task[Split]]:
         """Plan the tasks of the batch from `start` to `end`.
 
         Raises:
@@ -167,7 +168,9 @@ class Follower:
             return False
         return True
 
-    def _plan(self, begins: dict[Partition, int], ends: dict[Partition, int], *, is_first: bool) -> list[RecordsTask]:
+    def _plan(
+        self, begins: dict[Partition, int], ends: dict[Partition, int], *, is_first: bool
+    ) -> Sequence[Task[Split]]:
         logs = _logs(self._options)
         for key in sorted((begins.keys() | ends.keys()) - logs.keys()):
             begin = begins.get(key, self._left_out.get(key, 0))

@@ -6,6 +6,7 @@ request the latest offsets.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from brokerless.notes import note
 from brokerless.spark.source import records
 from brokerless.spark.source.concise_errors import concise_errors
-from brokerless.spark.source.tasks import Task
 from brokerless.spark.stream.micro_batches import Follower
 
 try:
@@ -81,7 +81,7 @@ class _UnlimitedReader(DataSourceStreamReader):
         # Each log separately: if one has disappeared, the others are still read.
         for name, splits in groupby(partition.work, records.name_of):
             try:
-                yield from records.read(Task(tuple(splits)), options, wanted)
+                yield from records.read(replace(partition, work=tuple(splits)), options, wanted)
             except FileNotFoundError as error:
                 # If the log still exists, a new plan finds its rows in other files.
                 if self._follower.has(name):
