@@ -43,6 +43,13 @@ def test_the_guide_to_incidents(type_in, tmp_path, capsys):
     assert ["topic", "orders", "retention.ms", "3600000", "false"] in rows
 
 
+def test_the_guide_to_decoding(type_in, tmp_path, capsys):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    type_in("docs/guides/decoding.md")
+    shown = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()]
+    assert ["currency", "count"] in shown
+
+
 def test_the_guide_to_jobs(type_in, tmp_path):
     fill(tmp_path / "data")
     type_in("docs/guides/jobs.md")

@@ -36,6 +36,11 @@ READS = (
     {"view": "commits", "asOf": "soon"},
     {"view": "batches", "startingOffsets": "earliest"},
     {"columns": "ofset"},
+    {"decode": "value=registry"},
+    {"decode": "value=registry", "schemas": "/nowhere"},
+    {"decode": "value=int64", "onDecodeError": "ignore"},
+    {"decode": "value=int64", "onDecodeError": "raise", "subscribe": "codec-none"},
+    {"onDecodeError": "skip"},
 )
 WRITES = (
     {"path": "", "kafka.bootstrap.servers": "h:9092"},

@@ -99,22 +99,6 @@ class SchemaStore:
         lines = ",\n".join(json.dumps(value_of(version), ensure_ascii=False) for version in self.versions)
         return f"[\n{lines}\n]\n" if lines else "[]\n"
 
-    def news_of(self, later: SchemaStore) -> list[SchemaVersion]:
-        """Return the versions in a later state of this registry that are new or in another state there."""
-        known = {_state(version) for version in self.versions}
-        return [version for version in later.versions if _state(version) not in known]
-
-    def with_versions(self, versions: Iterable[SchemaVersion]) -> SchemaStore:
-        """Return these schemas with new versions, or with new states of known ones.
-
-        Raises:
-            ValueError: a version has the id of another schema.
-        """
-        found = SchemaStore(self.name)
-        for version in (*self.versions, *versions):
-            found._put(version)
-        return found
-
     def _add(self, key: object, value: bytes | None, offset: int | None, timestamp: int | None) -> None:
         """Add a record as a registry does (KafkaStoreMessageHandler), but forget nothing that was deleted.
 
@@ -319,8 +303,26 @@ class SchemaStore:
         return found
 
 
+def changes(earlier: SchemaStore, later: SchemaStore) -> list[SchemaVersion]:
+    """Return the versions that are new in a later state of a registry, or are deleted or in use again there."""
+    known = {_state(version) for version in earlier.versions}
+    return [version for version in later.versions if _state(version) not in known]
+
+
+def changed(store: SchemaStore, versions: Iterable[SchemaVersion]) -> SchemaStore:
+    """Return the schemas of a store with the changes to them.
+
+    Raises:
+        ValueError: a version has the id of another schema.
+    """
+    found = SchemaStore(store.name)
+    for version in (*store.versions, *versions):
+        found._put(version)  # noqa: SLF001 - this module's
+    return found
+
+
 def _state(version: SchemaVersion) -> tuple[str, int, int, Deleted | None]:
-    """Return what tells a version, and its states, from others. The subject names the context of the id."""
+    # The subject names the context of the id.
     return version.subject, version.version, version.schema.id, version.deleted
 
 

@@ -23,7 +23,7 @@ from brokerless.spark.source import batches, findings, records, state, sums
 from brokerless.spark.source.concise_errors import concise_errors
 from brokerless.spark.source.decoded import Decoded
 from brokerless.spark.source.options import Options
-from brokerless.spark.source.tasks import keep_modules
+from brokerless.spark.source.tasks import chosen_topics, keep_modules
 from brokerless.spark.stream.stream_reader import stream_reader
 
 if TYPE_CHECKING:
@@ -171,7 +171,8 @@ class _Reader(DataSourceReader):
 def _parsed(given: Mapping[str, str]) -> Options:
     """Return the options of a read, with the types of what it decodes: they go to other processes as they are here."""
     options = Options.parse(given)
-    return replace(options, decoded=Decoded.of(options))
+    chosen = options.decode
+    return options if chosen is None else replace(options, decoded=Decoded.of(chosen, lambda: chosen_topics(options)))
 
 
 def _in_spark(schema: pa.Schema) -> StructType:

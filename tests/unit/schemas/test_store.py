@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from brokerless.notes import collected
 from brokerless.schemas.schema import Reference, UnresolvedReferenceError, context_of, value_of, version_of
-from brokerless.schemas.store import SchemaStore
+from brokerless.schemas.store import SchemaStore, changed, changes
 
 
 def record(kind, value=None, *, offset=0, **key):
@@ -63,6 +63,34 @@ def test_the_first_schema_of_an_id_counts_as_in_a_registry():
     assert (state(found), found.schema(1).text) == ([("a", 1, 1, None)], '"long"')
     (told,) = notes
     assert told.startswith("here: 1 record left out, the first at offset 4: b version 1 has the id 1 of another schema")
+
+
+def test_the_changes_of_a_registry_lead_to_its_later_state():
+    rows = [schema("a", 1, 1), schema("a", 2, 2, '"int"'), schema("b", 1, 3, '"null"')]
+    later = [
+        schema("b", 2, 4, '"bytes"'),
+        schema("a", 1, 1, deleted=True),
+        tombstone("a", 2),
+        schema("a", 2, 5, '"float"'),
+    ]
+    first, last = store(*rows), store(*rows, *later)
+    found = changes(first, last)
+    assert sorted((one.subject, one.version, one.schema.id) for one in found) == [
+        ("a", 1, 1),
+        ("a", 2, 2),
+        ("a", 2, 5),
+        ("b", 2, 4),
+    ]
+    assert changes(last, last) == []
+    then = changed(first, found)
+    assert sorted(then.schema(number).text for number in range(1, 6)) == sorted(
+        last.schema(n).text for n in range(1, 6)
+    )
+    for subject in ("a", "b"):
+        assert then.latest(subject) == last.latest(subject)
+        assert then.version(subject, 1) == last.version(subject, 1)
+    # The log cleaner removes what was deleted, and old data still carry its id.
+    assert changed(first, changes(first, store(rows[0]))).schema(3).text == '"null"'
 
 
 def test_ids_are_those_of_a_context():

@@ -8,88 +8,96 @@ stores a schema before a client uses it: the schemas are read after the plan has
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from brokerless import _native
 from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.schemas.store import changed, changes
 from brokerless.spark.source.spark_types import spark_type
-from brokerless.spark.source.tasks import select_logs
 from brokerless.state.schemas import Schemas
 from brokerless.values.row_decoder import RowDecoder, decoded_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from brokerless.schemas.schema import SchemaVersion
-    from brokerless.schemas.store import SchemaStore
-    from brokerless.spark.source.options import Options
     from brokerless.values.decoding import Decoding
     from brokerless.values.resolution import Target
 
 
 @dataclass(frozen=True)
-class Decoded:
-    """What a read decodes, and into which types.
+class Decode:
+    """The choice of forms in which a read decodes, and the places of the schemas.
 
     Attributes:
-        decoding: the forms of keys and values, with the schemas that were known when the source was loaded.
+        decoding: the forms of keys and values, without schemas.
+        paths: the paths of the read.
+        schemas: the paths of the schemas; None: those of the read.
+    """
+
+    decoding: Decoding
+    paths: tuple[str, ...]
+    schemas: tuple[str, ...] | None
+
+    def with_schemas(self) -> Decoding:
+        """Read the schemas, if they are needed.
+
+        Raises:
+            ValueError: there are none.
+        """
+        schemas = self.schemas
+        if schemas is None:
+            return LogDirs(*self.paths).with_schemas(self.decoding)
+        return self.decoding.with_schemas(lambda: Schemas(*schemas))
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Keys and values that a read decodes, and their types.
+
+    Attributes:
+        chosen: the choice of the user.
+        decoding: the same, with the schemas that were known when the source was loaded.
         targets: the schemas whose types keys and values have.
         schema: all columns, in Spark's types.
     """
 
+    chosen: Decode
     decoding: Decoding
     targets: Mapping[str, Target]
     schema: pa.Schema
 
     @classmethod
-    def of(cls, options: Options) -> Self | None:
-        """Read the schemas, and return what the options decode; None if they decode nothing.
+    def of(cls, chosen: Decode, topics: Callable[[], Collection[str | None]]) -> Self:
+        """Read the schemas, and determine the types.
+
+        Args:
+            chosen: the choice of the user.
+            topics: returns the topics of the read.
 
         Raises:
             ValueError: there are no schemas, or they do not lead to one type.
         """
-        if options.decode is None:
-            return None
-        decoding = _with_schemas(options.decode, options)
-        topics = set() if decoding.schemas is None else _topics(options)
-        decoder = RowDecoder(decoding, [*_native.ROW_COLUMNS, *decoded_columns(decoding)], topics)
+        decoding = chosen.with_schemas()
+        columns = [*_native.ROW_COLUMNS, *decoded_columns(decoding)]
+        decoder = RowDecoder(decoding, columns, () if decoding.schemas is None else topics())
         stored = _native.row_schema([name for name in _native.ROW_COLUMNS if name not in decoding.parts], spark=True)
-        schema = pa.schema(
-            [
-                stored.field(field.name) if field.name in stored.names else pa.field(field.name, spark_type(field.type))
-                for field in decoder.schema
-            ]
-        )
-        return cls(decoding, decoder.targets, schema)
+        fields = [
+            stored.field(field.name) if field.name in stored.names else pa.field(field.name, spark_type(field.type))
+            for field in decoder.schema
+        ]
+        return cls(chosen, decoding, decoder.targets, pa.schema(fields))
 
-    def new_versions(self, options: Options) -> tuple[SchemaVersion, ...]:
-        """Read the schemas again, and return what was not known when the source was loaded."""
-        if self.decoding.schemas is None:
-            return ()
-        now = _with_schemas(replace(self.decoding, schemas=None), options)
-        return tuple(self.decoding.schemas.news_of(cast("SchemaStore", now.schemas)))
+    def changes(self) -> tuple[SchemaVersion, ...]:
+        """Read the schemas again, and return what has changed since the source was loaded."""
+        now = self.chosen.with_schemas().schemas
+        return () if self.decoding.schemas is None or now is None else tuple(changes(self.decoding.schemas, now))
 
-    def decoder(self, columns: Sequence[str], new_versions: Sequence[SchemaVersion]) -> RowDecoder:
-        """Return a decoder into these columns, in Arrow's types, which also knows new schemas."""
+    def decoder(self, columns: Sequence[str], changes: Sequence[SchemaVersion]) -> RowDecoder:
+        """Return a decoder into these columns, in Arrow's types, with the schemas that have changed."""
         decoding = self.decoding
-        if decoding.schemas is not None and new_versions:
-            decoding = replace(decoding, schemas=decoding.schemas.with_versions(new_versions))
+        if decoding.schemas is not None and changes:
+            decoding = replace(decoding, schemas=changed(decoding.schemas, changes))
         return RowDecoder(decoding, columns, targets=self.targets)
-
-
-def _with_schemas(decode: Decoding, options: Options) -> Decoding:
-    if options.schemas is None:
-        return LogDirs(*options.paths).with_schemas(decode)
-    paths = options.schemas
-    return decode.with_schemas(lambda: Schemas(*paths))
-
-
-def _topics(options: Options) -> Collection[str | None]:
-    """Return the topics of a read: those that the options name, though they may not exist yet."""
-    if options.topics is not None:
-        return set(options.topics)
-    if options.assigned is not None:
-        return {topic for topic, _ in options.assigned}
-    return {log.topic for log in select_logs(options)}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from brokerless.arguments import to_ms
 from brokerless.notes import note
+from brokerless.spark.source.decoded import Decode
 from brokerless.spark.source.option_values import boolean, canonical, choice, integer, local, missing_path, positive
 from brokerless.values.decoding import Decoding
 
@@ -112,9 +113,8 @@ class Options:
     """The parsed options of a read, checked as far as possible without reading the disk.
 
     Attributes:
-        decode: what is decoded, still without schemas.
-        schemas: the paths of the schemas; None: those in the paths of the read.
-        decoded: the same with schemas and types, which the source has read; see `Decoded.of`.
+        decode: the choice of what is decoded.
+        decoded: the same with schemas and types, which the source has read; None until then.
     """
 
     paths: tuple[str, ...]
@@ -139,8 +139,7 @@ class Options:
     as_of: int | None
     history: bool
     level: str
-    decode: Decoding | None
-    schemas: tuple[str, ...] | None
+    decode: Decode | None
     given: frozenset[str]
     decoded: Decoded | None = None
 
@@ -178,8 +177,9 @@ class Options:
         if "earliest" in (end.offset, *(end.offsets or {}).values()):
             raise ValueError("option endingOffsets cannot be earliest: a query reads from earliest to latest")
         _check_order(start, end)
+        paths = _paths(given, options)
         return cls(
-            paths=_paths(given, options),
+            paths=paths,
             view=view,
             columns=_names(given, "columns"),
             topics=_names(given, "subscribe"),
@@ -203,8 +203,7 @@ class Options:
             as_of=_time(given, "asOf"),
             history=boolean(given, "history", default=view == "commits"),
             level=choice(given, "level", _LEVELS),
-            decode=_decoding(given),
-            schemas=_several(given["schemas"], "schemas") if "schemas" in given else None,
+            decode=_decode(given, paths),
             given=frozenset(given),
         )
 
@@ -280,20 +279,21 @@ def _several(text: str, option: str) -> tuple[str, ...]:
     return tuple(local(path) for path in paths)
 
 
-def _decoding(given: dict[str, str]) -> Decoding | None:
+def _decode(given: dict[str, str], paths: tuple[str, ...]) -> Decode | None:
     others = [name for name in _DECODING[1:] if name in given]
     if "decode" not in given:
         if others:
             raise ValueError(f"option {others[0]} needs option decode, such as value=registry")
         return None
     schema = given.get("schema")
-    return replace(
+    decoding = replace(
         Decoding.of(given["decode"]),
         subject=given.get("subject"),
         context=given.get("context"),
         schema=int(schema) if schema is not None and schema.isdecimal() else cast("SchemaChoice | None", schema),
         on_error=cast("OnDecodeError", choice(given, "onDecodeError", ("null", "raise", "skip"))),
     )
+    return Decode(decoding, paths, _several(given["schemas"], "schemas") if "schemas" in given else None)
 
 
 def _names(given: dict[str, str], option: str) -> tuple[str, ...] | None:

@@ -54,7 +54,7 @@ def default_columns(options: Options) -> Sequence[str]:
     A decoded read has also the columns that keep what does not decode.
     """
     columns = KAFKA_COLUMNS if options.include_headers else KAFKA_COLUMNS[:-1]
-    return columns if options.decode is None else decoded_defaults(options.decode, columns)
+    return columns if options.decode is None else decoded_defaults(options.decode.decoding, columns)
 
 
 def plan(options: Options) -> Sequence[Task[Split]]:
@@ -114,7 +114,7 @@ def read(task: Task[Split], options: Options, wanted: pa.Schema) -> Iterator[pa.
     keep_modules()
     decoder = None
     if options.decoded is not None:
-        decoder = options.decoded.decoder(wanted.names, cast("DecodedTask", task).new_versions)
+        decoder = options.decoded.decoder(wanted.names, cast("DecodedTask", task).changes)
     reader = SparkReader(task.work, wanted.names, check_crcs=options.check_crcs, decode=decoder)
     yield from _gathered(reader if decoder is None else (spark_rows(rows, wanted) for rows in reader if rows.num_rows))
     for text in () if decoder is None else decoder.notes():

@@ -1,6 +1,7 @@
 """Spark's types for those of Arrow, and columns in them.
 
-What Spark does not have becomes what its own `from_avro` and `from_protobuf` make of it in all supported releases.
+A type that Spark lacks has the form that `from_avro` gives it in Spark 4.1, and `from_protobuf` with its option
+`upcast.unsigned.ints`. Decimals of more than 38 digits, which neither of them reads, are text.
 """
 
 from __future__ import annotations

@@ -75,10 +75,10 @@ class DecodedTask(Task["Split"]):
     """A task that reads records and decodes them.
 
     Attributes:
-        new_versions: the schemas that were not known when the source was loaded.
+        changes: the schemas that have changed since the source was loaded.
     """
 
-    new_versions: tuple[SchemaVersion, ...]
+    changes: tuple[SchemaVersion, ...]
 
 
 def records_task(text: bytes) -> RecordsTask:
@@ -174,6 +174,15 @@ def select_from(log_dir: LogDirs, options: Options, *, all_replicas: bool = Fals
     return [log for log in logs if log.topic is not None and pattern.search(log.topic)]
 
 
+def chosen_topics(options: Options) -> set[str | None]:
+    """Return the topics of a read: those that the options name, though they may not exist yet."""
+    if options.topics is not None:
+        return set(options.topics)
+    if options.assigned is not None:
+        return {topic for topic, _ in options.assigned}
+    return {log.topic for log in select_logs(options)}
+
+
 def target_bytes(sizes: Iterable[int], options: Options) -> int:
     """Return the bytes that a task should read, given the sizes of all files: a few tasks per core of this machine.
 
@@ -210,8 +219,8 @@ def records_tasks(splits: Sequence[WorkItem[Split]], target: int, options: Optio
     packed = pack(splits, target, options)
     if options.decoded is None:
         return [RecordsTask(task.work, options.check_crcs) for task in packed]
-    new_versions = options.decoded.new_versions(options)
-    return [DecodedTask(task.work, new_versions) for task in packed]
+    changes = options.decoded.changes()
+    return [DecodedTask(task.work, changes) for task in packed]
 
 
 def plan_segments(options: Options) -> list[Task[SegmentOf]]:
