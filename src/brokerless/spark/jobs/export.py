@@ -118,6 +118,11 @@ def export(
         raise unknown("format", format, FORMATS)
     given = _given(path, topics, options or {})
     read = Options.parse(given).for_batch()
+    if read.decode is not None:
+        raise ValueError(
+            "option decode is not for an export: it keeps keys and values as they are stored, and can be restored. To "
+            'write decoded ones, use spark.read.format("brokerless") with this option, and the writer of the DataFrame'
+        )
     if format in PACKAGES:
         if compression is not None:
             raise ValueError(f"compression is of parquet and json: {format} has settings of its own")
