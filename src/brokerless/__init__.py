@@ -53,6 +53,7 @@ _ALSO = (
     "DamagedRange",
     "Decoding",
     "Defect",
+    "Encoding",
     "Finding",
     "InactivePartition",
     "KAFKA_COLUMNS",

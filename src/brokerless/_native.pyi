@@ -70,6 +70,7 @@ __all__ = [
     "SplitReader",
     "TimeIndex",
     "TransactionIndex",
+    "ValueEncoder",
     "batch_offsets_at",
     "batch_schema",
     "binary_columns",
@@ -919,6 +920,31 @@ class SchemaDecoder:
         """
 
 @final
+class ValueEncoder:
+    """An encoder of the keys or values of rows.
+
+    Args:
+        part: "key" or "value".
+        form: a form of `decode_plain`, without a schema.
+        schema: the id, type, text and references of the schema that is written.
+
+    Raises:
+        ValueError: the schema is not valid.
+    """
+
+    def __new__(
+        cls, part: str, form: str, schema: tuple[int, str, str, list[tuple[str, str]]] | None = None
+    ) -> Self: ...
+    def encode(self, rows: pa.RecordBatch, first_row: int = 0) -> pa.Array[Any]:
+        """Encode the column of the part: values of the types that decoding gives, or JSON texts.
+
+        Where it is null, the bytes are those of the column `keyBytes` or `valueBytes`.
+
+        Raises:
+            ValueError: a value does not fit. The message has its row, counted from `first_row`, and its place.
+        """
+
+@final
 class OffsetCommits:
     """A decoder of the offset commits among records of `__consumer_offsets`. It keeps the key of each commit in memory.
 
@@ -1086,13 +1112,17 @@ def producer_snapshot(data: _Data) -> pa.RecordBatch:
         CorruptRecordError: version, CRC or length is wrong.
     """
 
-def json_rows(data: _Data, bytes: str = "utf8", first_line: int = 1) -> pa.RecordBatch:
+def json_rows(
+    data: _Data, bytes: str = "utf8", first_line: int = 1, json: Sequence[str] | None = None
+) -> pa.RecordBatch:
     """Read JSON lines in the form that `json_lines` writes. Missing fields are null.
 
     Args:
         data: whole lines. Empty ones are skipped.
         bytes: how key, value and header values are written (see `json_lines`). `{"base64": ...}` is always accepted.
         first_line: the number of the first line, for errors.
+        json: "key", "value" or both, whose column has the JSON text of any value. `keyBytes` and `valueBytes` then
+            follow it: the bytes of what was not decoded.
 
     Returns:
         `topic partition offset timestamp timestampType leaderEpoch key value headers`, types as of rows.

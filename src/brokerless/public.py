@@ -56,3 +56,4 @@ from brokerless.state.remote_segments import remote_segments as remote_segments
 from brokerless.state.schemas import Schemas as Schemas
 from brokerless.state.transactions import transactions as transactions
 from brokerless.values.decoding import Decoding as Decoding
+from brokerless.values.encoding import Encoding as Encoding

@@ -78,7 +78,9 @@ mod _native {
         state_records::{OffsetCommits, embedded_json, state_records},
     };
     #[pymodule_export]
-    use crate::values::{decode_plain::decode_plain, schema_decoder::SchemaDecoder};
+    use crate::values::{
+        decode_plain::decode_plain, schema_decoder::SchemaDecoder, value_encoder::ValueEncoder,
+    };
     #[pymodule_export]
     use crate::write::{
         encoder::Encoder,

@@ -2,7 +2,7 @@
 
 mod body;
 mod columns;
-mod default;
+mod encode;
 mod input;
 mod plan;
 mod schema;

@@ -1,4 +1,4 @@
-//! Keys and values decoded with the schemas of a registry.
+//! Keys and values decoded and encoded with the schemas of a registry.
 //!
 //! A schema is parsed once, with the schemas that it refers to, and decodes any number of bodies. A body is hostile: its
 //! lengths are checked, its nesting and its output are limited, and a body that does not fit its schema is an error
@@ -7,6 +7,8 @@
 mod avro;
 mod column;
 mod column_type;
+mod encode;
+mod from_text;
 mod json;
 mod limits;
 pub mod plain;

@@ -55,6 +55,9 @@ const MOST_EMPTY: u64 = 10_000;
 /// columns, which take no bytes in the body.
 pub(crate) const MOST_DECODED: usize = 64 << 20;
 
+/// The most bytes of a decimal: its text takes time that grows with their square.
+pub(crate) const MOST_DECIMAL: usize = 4096;
+
 /// The rest of a body's limits.
 #[derive(Debug)]
 pub(crate) struct Limits {

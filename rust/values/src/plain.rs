@@ -1,7 +1,13 @@
 //! Keys and values of the serializers that Kafka ships (`org.apache.kafka.common.serialization`). No schema describes
 //! them.
 
+use brokerless_core::BytesFormat;
+
+use crate::encode::{Misfit, float32, float64, parsed};
+use crate::from_text;
+use crate::json::json_document;
 use crate::limits::{Error, Result};
+use crate::text::uuid as uuid_text;
 
 /// Text, if the bytes are UTF-8 (`StringSerializer`).
 pub fn utf8(bytes: &[u8]) -> Result<&str> {
@@ -56,10 +62,54 @@ pub fn hex(bytes: &[u8], out: &mut String) {
     }
 }
 
+/// Appends the bytes of a value whose JSON text is given in the form that it is decoded to. `form` is the name of a
+/// serializer's form. An error begins with `root`; `out` is then as before.
+pub fn encode(form: &str, json: &[u8], root: &str, out: &mut Vec<u8>) -> Result<()> {
+    if form == "json" {
+        return json_document(json, out);
+    }
+    let value = parsed(json, root)?;
+    let text = || value.as_str();
+    let whole = || value.as_i64();
+    let (expected, bytes) = match form {
+        "utf8" => ("text", text().map(|text| text.as_bytes().to_vec())),
+        "hex" => (
+            "hexadecimal text",
+            text().and_then(|text| BytesFormat::Hex.decode(text).ok()),
+        ),
+        "uuid" => (
+            "the text of a UUID",
+            text()
+                .and_then(from_text::uuid)
+                .map(|bytes| uuid_text(bytes).into_bytes()),
+        ),
+        "int32" => (
+            "an integer of 32 bits",
+            whole()
+                .and_then(|number| i32::try_from(number).ok())
+                .map(|number| number.to_be_bytes().to_vec()),
+        ),
+        "int64" => (
+            "an integer of 64 bits",
+            whole().map(|number| number.to_be_bytes().to_vec()),
+        ),
+        "float32" => (
+            "a number of 32 bits",
+            float32(&value).map(|number| number.to_be_bytes().to_vec()),
+        ),
+        "float64" => (
+            "a number",
+            float64(&value).map(|number| number.to_be_bytes().to_vec()),
+        ),
+        _ => return Err(Error::new(format!("no plain form {form:?}"))),
+    };
+    out.extend(bytes.ok_or_else(|| Misfit::unlike(expected, &value).at(root))?);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::uuid_text;
 
     #[test]
     fn numbers_have_all_their_bytes_and_no_more() {

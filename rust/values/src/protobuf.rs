@@ -2,6 +2,7 @@
 
 mod body;
 mod columns;
+mod encode;
 mod known;
 mod parse;
 mod plan;

@@ -8,7 +8,7 @@ use crate::json::json_document;
 use crate::limits::{Error, Result};
 use crate::protobuf::ProtobufSchema;
 
-/// A schema that decodes keys or values.
+/// A schema that decodes and encodes keys or values.
 #[derive(Debug)]
 pub enum Schema {
     /// Avro.
@@ -71,6 +71,16 @@ impl Schema {
             Self::Avro(schema) => schema.write_json(framed.body, out),
             Self::Protobuf(schema) => schema.write_json(framed, out),
             Self::Json => json_document(framed.body, out).map(|()| 0),
+        }
+    }
+    /// Appends what follows the id of the schema: the indexes of a Protobuf message, and the body of a value whose JSON
+    /// text is given in the form of [`Self::write_json`]. An error names the place of a value that does not fit, from
+    /// `root` on. After an error, `out` is as before.
+    pub fn encode(&self, json: &[u8], root: &str, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Avro(schema) => schema.encode(json, root, out),
+            Self::Protobuf(schema) => schema.encode(json, root, out),
+            Self::Json => json_document(json, out),
         }
     }
 }

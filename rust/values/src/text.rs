@@ -192,6 +192,14 @@ impl Unit {
         (seconds, (rest * (NANOS / self.in_second())) as i32)
     }
 
+    /// The time of seconds and nanoseconds. None if it is no whole number of this unit, or is beyond 64 bits.
+    pub(crate) fn of(self, seconds: i64, nanos: i32) -> Option<i64> {
+        let step = NANOS / self.in_second();
+        let nanos = i64::from(nanos);
+        let whole = i128::from(seconds) * i128::from(self.in_second()) + i128::from(nanos / step);
+        i64::try_from(whole).ok().filter(|_| nanos % step == 0)
+    }
+
     fn split(self, value: i64) -> (i64, i64) {
         (
             value.div_euclid(self.in_second()),
@@ -211,7 +219,7 @@ impl Unit {
 
 /// The year, month and day of a day since 1970, in the proleptic Gregorian calendar. Years run from March in between,
 /// so that the day of a leap year is the last one; 400 years have 146,097 days.
-fn civil(day: i64) -> (i64, i64, i64) {
+pub(crate) fn civil(day: i64) -> (i64, i64, i64) {
     let shifted = day + 719_468;
     let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -224,6 +232,16 @@ fn civil(day: i64) -> (i64, i64, i64) {
     };
     let year = year_of_era + 400 * era + i64::from(month <= 2);
     (year, month, of_year - (153 * from_march + 2) / 5 + 1)
+}
+
+/// The day since 1970 of a year, month and day: the inverse of [`civil`].
+pub(crate) fn days((year, month, day): (i64, i64, i64)) -> i64 {
+    let year = year - i64::from(month <= 2);
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let from_march = (month + 9) % 12;
+    let of_year = (153 * from_march + 2) / 5 + day - 1;
+    let of_era = 365 * year_of_era + year_of_era / 4 - year_of_era / 100 + of_year;
+    146_097 * era + of_era - 719_468
 }
 
 #[cfg(test)]

@@ -73,6 +73,168 @@ fn bodies_of_real_serializers_are_what_their_deserializers_gave() {
     }
 }
 
+/// Encodes JSON after other output, which must stay.
+fn encoded(schema: &AvroSchema, json: &Value) -> Result<Vec<u8>, String> {
+    let mut out = b"before".to_vec();
+    let result = schema.encode(json.to_string().as_bytes(), "value", &mut out);
+    assert!(out.starts_with(b"before"));
+    match result {
+        Ok(()) => Ok(out.split_off(6)),
+        Err(error) => {
+            assert_eq!(out, b"before");
+            Err(error.to_string())
+        }
+    }
+}
+
+#[test]
+fn what_deserializers_gave_becomes_the_bodies_of_real_serializers() {
+    // The entries of a map have another order.
+    let sorted = |mut body: Vec<u8>| {
+        body.sort_unstable();
+        body
+    };
+    for one in vectors() {
+        let body = encoded(&one.schema, &one.json);
+        assert_eq!(body.map(sorted), Ok(sorted(one.body)), "{}", one.json);
+    }
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_named() {
+    let order = schema(&json!({"type": "record", "name": "a.Order", "fields": [
+        {"name": "id", "type": "int"},
+        {"name": "lines", "type": {"type": "array", "items": {"type": "map", "values": ["null", {
+            "type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}]}}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}, "default": -1},
+        {"name": "state", "type": ["string", {"type": "enum", "name": "State", "symbols": ["A"]},
+            {"type": "record", "name": "Other", "fields": []}], "default": "new"},
+    ]}));
+    let again = |value: Value| decoded(&order, &encoded(&order, &value).unwrap());
+    let lines = json!([{}, {"ä": "123.4"}, {"b": null}]);
+    let at = "2024-05-01T00:00:00+02:00";
+    let exact = json!({"id": 1, "lines": [{}, {"ä": "123.40"}, {"b": null}], "at": "2024-04-30T22:00:00.000000Z",
+        "state": "A"});
+    assert_eq!(
+        again(json!({"id": 1, "lines": lines, "at": at, "state": "A"})),
+        Ok((exact, 0))
+    );
+    let exact = json!({"id": -5, "lines": [], "at": "1969-12-31T23:59:59.999000Z", "state": "new"});
+    assert_eq!(again(json!({"id": -5, "lines": []})), Ok((exact, 0)));
+    for (value, error) in [
+        (
+            json!([]),
+            ": an object for record a.Order is expected, not an array",
+        ),
+        (
+            json!({"lines": []}),
+            ": record a.Order has the field id, which is missing here",
+        ),
+        (
+            json!({"id": 1_u64 << 31, "lines": []}),
+            ".id: int is expected, not this number",
+        ),
+        (
+            json!({"id": 1.0, "lines": []}),
+            ".id: int is expected, not this number",
+        ),
+        (
+            json!({"id": 1, "lines": [{}, {"x": 1.5}]}),
+            ".lines[1][\"x\"]: one of null, decimal is expected, not this number",
+        ),
+        (
+            json!({"id": 1, "lines": [{"x": "1.234"}]}),
+            ".lines[0][\"x\"]: the text of a decimal of at most 5 digits, 2 of them after the point, is expected, \
+             not this text",
+        ),
+        (
+            json!({"id": 1, "lines": [], "at": 5}),
+            ".at: the text of a timestamp of milliseconds, such as 2024-05-01T12:33:01.832Z, is expected, not this \
+             number",
+        ),
+        (
+            json!({"id": 1, "lines": [], "State": "A"}),
+            ".State: record a.Order has no such field",
+        ),
+        (
+            json!({"id": 1, "lines": [], "state": {"x": 1}}),
+            ".state.x: record a.Other has no such field",
+        ),
+    ] {
+        assert_eq!(encoded(&order, &value), Err(format!("value{error}")));
+    }
+    let error = order.encode(b"{", "value", &mut Vec::new()).unwrap_err();
+    assert!(error.to_string().starts_with("value: no JSON: EOF"));
+}
+
+#[test]
+fn the_branch_of_a_union_is_the_one_that_has_the_json() {
+    let node = json!({"type": "record", "name": "N", "fields": [
+        {"name": "x", "type": ["null", "N", "int", "double", "string"]}]});
+    let date = json!({"type": "int", "logicalType": "date"});
+    let ints = json!({"type": "map", "values": "int"});
+    for (union, value, body) in [
+        (json!(["double", "long"]), json!(1), vec![2, 2]),
+        (
+            json!(["long", "double"]),
+            json!(0.5),
+            [&[2][..], &0.5_f64.to_le_bytes()].concat(),
+        ),
+        (
+            json!(["float", "double"]),
+            json!(0.1),
+            [&[2][..], &0.1_f64.to_le_bytes()].concat(),
+        ),
+        (
+            json!(["float", "double"]),
+            json!(0.5),
+            [&[0][..], &0.5_f32.to_le_bytes()].concat(),
+        ),
+        (json!(["float", "null"]), json!(0), vec![0, 0, 0, 0, 0]),
+        (json!(["bytes", "string"]), json!("YQ=="), vec![0, 2, b'a']),
+        (
+            json!(["bytes", "string"]),
+            json!("YQ"),
+            vec![2, 4, b'Y', b'Q'],
+        ),
+        (
+            json!([date, "string"]),
+            json!("5-1"),
+            vec![2, 6, b'5', b'-', b'1'],
+        ),
+        (json!([date, "string"]), json!("1970-01-02"), vec![0, 2]),
+        (
+            json!(["null", ints, node]),
+            json!({"x": 1}),
+            vec![2, 2, 2, b'x', 2, 0],
+        ),
+        (
+            json!(["null", ints, node]),
+            json!({"x": {"x": null}}),
+            vec![4, 2, 0],
+        ),
+        (json!(["int"]), json!(-1), vec![0, 1]),
+    ] {
+        assert_eq!(encoded(&schema(&union), &value), Ok(body), "{union}");
+    }
+}
+
+#[test]
+fn unions_that_are_tried_in_vain_end() {
+    let named = |name: &str, union: Value, last: &str| {
+        json!({"type": "record", "name": name, "fields": [
+            {"name": "n", "type": union}, {"name": "x", "type": last}]})
+    };
+    let inner = named("B", json!(["null", "A", "B"]), "long");
+    let outer = schema(&named("A", json!(["null", "A", inner]), "int"));
+    let mut value = json!({"n": null, "x": "none"});
+    for _ in 0..60 {
+        value = json!({"n": value, "x": 1});
+    }
+    let error = encoded(&outer, &value).unwrap_err();
+    assert!(error.contains("has too many types to try"), "{error}");
+}
+
 /// A schema that is `bytes` takes all that there is.
 fn takes_all(one: &Vector) -> bool {
     decoded(&one.schema, &[0xff; 3]) == Ok((json!("////"), 0))

@@ -149,6 +149,147 @@ fn bodies_of_real_serializers_are_what_their_deserializers_gave() {
     }
 }
 
+/// Encodes JSON as the first message, after other output, which must stay; returns the body.
+fn encoded(schema: &ProtobufSchema, json: &Value) -> Result<Vec<u8>, String> {
+    let mut out = b"before".to_vec();
+    let result = schema.encode(json.to_string().as_bytes(), "value", &mut out);
+    assert!(out.starts_with(b"before"));
+    if let Err(error) = result {
+        assert_eq!(out, b"before");
+        return Err(error.to_string());
+    }
+    assert_eq!(out[6], 0);
+    Ok(out.split_off(7))
+}
+
+#[test]
+fn what_deserializers_gave_is_encoded_to_the_same() {
+    let mut count = 0;
+    for one in vectors() {
+        let Some(json) = one.json else {
+            continue;
+        };
+        let framed = Framed::split(&one.payload, one.header.as_deref());
+        let mut indexes = Vec::new();
+        framed.message_indexes(|index| indexes.push(index)).unwrap();
+        if indexes != [0] {
+            continue;
+        }
+        let body = encoded(&one.plain, &json).unwrap();
+        assert_eq!(first(&one.plain, &body), Ok(json));
+        count += 1;
+    }
+    assert!(count > 10, "{count}");
+}
+
+#[test]
+fn every_form_of_a_field_is_encoded() {
+    let all = schema(
+        r#"syntax = "proto2"; package p; import "google/protobuf/any.proto"; import "google/protobuf/struct.proto";
+        message M {
+            required int32 id = 3; optional group G = 2 { optional bool b = 1; } repeated sint32 n = 4;
+            oneof one { string s = 5; google.protobuf.Value v = 6; } map<int64, E> m = 7; extensions 100 to 200;
+            optional google.protobuf.Any a = 8; optional google.protobuf.NullValue z = 9;
+        }
+        enum E { option allow_alias = true; A = 0; B = 1; C = 1; } extend M { optional bytes x = 100; }
+        message N { optional string s = 1; }"#,
+    );
+    for (json, body) in [
+        (json!({"id": 0}), number(3, 0)),
+        (
+            json!({"g": {"b": true}, "id": 1, "s": null, "n": []}),
+            [group(2, number(1, 1)), number(3, 1)].concat(),
+        ),
+        (
+            json!({"id": 1, "n": [-1, 1], "m": {"-5": "B", "6": "C", "7": -3}}),
+            [
+                number(3, 1),
+                sized(4, [1, 2]),
+                sized(7, [number(1, -5_i64 as u64), number(2, 1)].concat()),
+                sized(7, [number(1, 6), number(2, 1)].concat()),
+                sized(7, [number(1, 7), number(2, -3_i64 as u64)].concat()),
+            ]
+            .concat(),
+        ),
+        (
+            json!({"id": 1, "v": null, "z": null, "[p.x]": "YQ=="}),
+            [
+                number(3, 1),
+                sized(6, number(1, 0)),
+                number(9, 0),
+                sized(100, "a"),
+            ]
+            .concat(),
+        ),
+        (
+            json!({"id": 1, "v": [true]}),
+            [number(3, 1), sized(6, sized(6, sized(1, number(4, 1))))].concat(),
+        ),
+        (
+            json!({"id": 1, "a": {"@type": "x/p.N", "s": "t"}}),
+            [
+                number(3, 1),
+                sized(8, [sized(1, "x/p.N"), sized(2, sized(1, "t"))].concat()),
+            ]
+            .concat(),
+        ),
+    ] {
+        assert_eq!(encoded(&all, &json), Ok(body), "{json}");
+    }
+    for (json, error) in [
+        (json!({}), ": the field id is required, and is missing here"),
+        (
+            json!({"id": null}),
+            ": the field id is required, and is missing here",
+        ),
+        (
+            json!({"id": 1_u64 << 31}),
+            ".id: int32 is expected, not this number",
+        ),
+        (
+            json!({"id": 1, "x": 1}),
+            ".x: the message has no such field",
+        ),
+        (
+            json!({"id": 1, "g": []}),
+            ".g: an object is expected, not an array",
+        ),
+        (
+            json!({"id": 1, "n": [1, null]}),
+            ".n[1]: sint32 is expected, not null",
+        ),
+        (
+            json!({"id": 1, "m": {"x": "A"}}),
+            ".m[\"x\"].key: int64 is expected, not null",
+        ),
+        (
+            json!({"id": 1, "m": {"1": "D"}}),
+            ".m[\"1\"]: a name of the enum, or an int32, is expected, not this text",
+        ),
+        (
+            json!({"id": 1, "s": "", "v": 1}),
+            ".v: another field of the same oneof is set, too",
+        ),
+        (
+            json!({"id": 1, "a": {"@type": "x/p.O"}}),
+            ".a.@type: the name of a message of the schema is expected, not this text",
+        ),
+    ] {
+        assert_eq!(encoded(&all, &json), Err(format!("value{error}")));
+    }
+    let editions = schema(
+        r#"edition = "2023"; option features.message_encoding = DELIMITED;
+        message M { M m = 1; M n = 2 [features.message_encoding = LENGTH_PREFIXED];
+        int32 r = 3 [features.field_presence = LEGACY_REQUIRED]; }"#,
+    );
+    let inner = json!({"r": 0});
+    assert_eq!(
+        encoded(&editions, &json!({"m": inner, "n": inner, "r": 1})),
+        Ok([group(1, number(3, 0)), sized(2, number(3, 0)), number(3, 1)].concat())
+    );
+    assert!(encoded(&editions, &json!({})).is_err());
+}
+
 /// The lengths of a message up to the end of each of its fields, none of which is a group.
 fn boundaries(body: &[u8]) -> Vec<usize> {
     let (mut at, mut found) = (0, vec![0]);

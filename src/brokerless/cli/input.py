@@ -13,7 +13,7 @@ from brokerless import _native
 from brokerless.produce import parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 _BLOCK = 1 << 22
 _MANY_ROWS = 1 << 20
@@ -31,8 +31,10 @@ class InputRows(NamedTuple):
     place: Callable[[int], str]
 
 
-def open_rows(source: str, form: str, bytes_as: str) -> Iterator[InputRows]:
+def open_rows(source: str, form: str, bytes_as: str, encoded: Sequence[str] = ()) -> Iterator[InputRows]:
     """Yield the rows of `source` ("-": stdin), with their places in it.
+
+    The columns in `encoded` have the JSON texts of lines; see `json_rows`.
 
     Raises:
         ValueError: a line does not have the form that `read` writes, or a batch of an Arrow or Parquet file is
@@ -40,10 +42,10 @@ def open_rows(source: str, form: str, bytes_as: str) -> Iterator[InputRows]:
     """
     if form == "json":
         if source == "-":
-            yield from _json(sys.stdin.buffer, bytes_as)
+            yield from _json(sys.stdin.buffer, bytes_as, encoded)
         else:
             with open(source, "rb") as file:
-                yield from _json(file, bytes_as)
+                yield from _json(file, bytes_as, encoded)
         return
     # Not mapped into memory: checked bytes must not change, and truncating a mapped file would end the process.
     content = pa.BufferReader(sys.stdin.buffer.read()) if source == "-" else pa.OSFile(source, "rb")
@@ -100,7 +102,7 @@ def _line(lines: bytes, first: int, row: int) -> str:
     return f"line {next(islice(numbers, row, None), first + row)}"
 
 
-def _json(file: BinaryIO, bytes_as: str) -> Iterator[InputRows]:
+def _json(file: BinaryIO, bytes_as: str, encoded: Sequence[str]) -> Iterator[InputRows]:
     """Yield the rows of whole lines, some megabytes at a time."""
     # Blocks of an unfinished line. They are joined only once, since a line may be as long as a value.
     begun: list[bytes] = []
@@ -109,13 +111,13 @@ def _json(file: BinaryIO, bytes_as: str) -> Iterator[InputRows]:
         whole, newline, rest = block.rpartition(b"\n")
         if newline:
             whole = b"".join([*begun, whole])
-            yield InputRows(_timed(_native.json_rows(whole, bytes_as, line)), partial(_line, whole, line))
+            yield InputRows(_timed(_native.json_rows(whole, bytes_as, line, encoded)), partial(_line, whole, line))
             line += whole.count(b"\n") + 1
             begun = []
         begun.append(rest)
     left = b"".join(begun)
     if left:
-        yield InputRows(_timed(_native.json_rows(left, bytes_as, line)), partial(_line, left, line))
+        yield InputRows(_timed(_native.json_rows(left, bytes_as, line, encoded)), partial(_line, left, line))
 
 
 def _timed(rows: pa.RecordBatch) -> pa.RecordBatch:

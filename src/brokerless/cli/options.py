@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from brokerless.log.log import Log
     from brokerless.values.decoding import Decoding, OnDecodeError, SchemaChoice
+    from brokerless.values.encoding import Encoding
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PROGRESS_SECONDS = 0.2
@@ -249,6 +250,21 @@ def parse_bytes(text: bytes, bytes_as: str, option: str) -> bytes:
         raise click.BadParameter(f"{text.decode(errors='replace')!r} is not {bytes_as}", param_hint=option) from None
 
 
+def _of_schemas(place: str) -> tuple[Callable[[_Command], _Command], ...]:
+    """Return the options that name schemas, which are in `place` by default."""
+    return (
+        click.option("--context", help="Context of the schemas.  [default: that of the subject, else the default one]"),
+        click.option("--subject", help="Subject of the values.  [default: TOPIC-value]"),
+        click.option(
+            "--schemas",
+            metavar="PATH",
+            type=existing_path,
+            help="Log directory with the registry's topic _schemas, or a file of `brokerless schemas list --save`.  "
+            f"[default: {place}]",
+        ),
+    )
+
+
 def decode_options(function: _Command) -> _Command:
     """Add the options that decode keys and values to columns; the command gets a `Decoding` as `decode`, or None."""
     return _decode_options(
@@ -301,15 +317,7 @@ def _decode_options(function: _Command, *, schemas: str, schema: str, null: str)
             "subject's newest version), union (the fields of all versions), or the ID of a schema.  "
             f"[default: {schema}]",
         ),
-        click.option("--context", help="Context of the schemas.  [default: that of the subject, else the default one]"),
-        click.option("--subject", help="Subject of the values.  [default: TOPIC-value]"),
-        click.option(
-            "--schemas",
-            metavar="PATH",
-            type=existing_path,
-            help="Log directory with the registry's topic _schemas, or a file of `brokerless schemas list --save`.  "
-            f"[default: {schemas}]",
-        ),
+        *_of_schemas(schemas),
         click.option(
             "--decode",
             metavar="PART=FORM,...",
@@ -328,6 +336,70 @@ def _schema_choice(_context: click.Context, _option: click.Parameter, text: str 
         case _ if text.isdecimal():
             return int(text)
     raise click.BadParameter(f"{text!r} is neither writer, latest, union nor the ID of a schema")
+
+
+def encode_options(function: _Command) -> _Command:
+    """Add the options that encode keys and values; the command gets an `Encoding` as `encode`, or None."""
+
+    @functools.wraps(function)
+    def with_encoding(
+        *args: Any,  # noqa: ANN401
+        encode: str | None,
+        schemas: str | None,
+        subject: str | None,
+        context: str | None,
+        schema: str | int | None,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        return function(*args, encode=_encoding(encode, schemas, subject, context, schema), **kwargs)
+
+    for decorate in (
+        click.option(
+            "--schema",
+            metavar="CHOICE",
+            callback=_written_schema,
+            help="Schema of values of a registry: latest (the newest version of the subject), or the ID of a schema.  "
+            "[default: latest]",
+        ),
+        *_of_schemas("PATH"),
+        click.option(
+            "--encode",
+            metavar="PART=FORM,...",
+            help="Encode values and keys, as value=registry,key=utf8. Forms: those of `read --decode`; and avro and "
+            "protobuf, which are registry with a schema of this type.",
+        ),
+    ):
+        with_encoding = decorate(with_encoding)
+    return with_encoding  # type: ignore[return-value]
+
+
+def _written_schema(_context: click.Context, _option: click.Parameter, text: str | None) -> str | int | None:
+    if text is None or text == "latest":
+        return text
+    if text.isdecimal():
+        return int(text)
+    raise click.BadParameter(f"{text!r} is neither latest nor the ID of a schema")
+
+
+def _encoding(
+    text: str | None, schemas: str | None, subject: str | None, context: str | None, schema: str | int | None
+) -> Encoding | None:
+    from brokerless.values.encoding import Encoding
+
+    if text is None:
+        if (schemas, subject, context, schema) != (None, None, None, None):
+            needing = "--schemas, --subject, --context and --schema"
+            raise click.UsageError(f"{needing} need --encode, such as --encode value=registry")
+        return None
+    from brokerless.state.schemas import Schemas
+
+    given = Encoding.parsed(text) | {"subject": subject, "context": context}
+    if schema is not None:
+        given["schema"] = schema
+    try:
+        return Encoding.of(given | ({} if schemas is None else {"schemas": Schemas(schemas)}))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _decoding(

@@ -19,6 +19,7 @@ from brokerless.cli.options import (
     broker_settings,
     bytes_option,
     compression_option,
+    encode_options,
     format_of,
     int_from,
     known_release,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.cli.input import InputRows
+    from brokerless.values.encoding import Encoding
+    from brokerless.values.row_encoder import RowEncoder
 
 _ROW = re.compile(r"(^|; the first is )row (\d+)(?=: )")
 
@@ -64,6 +67,7 @@ _ROW = re.compile(r"(^|; the first is )row (\d+)(?=: )")
 @bytes_option(
     'Form of keys, values and header values in JSON lines. With utf8, {"base64": ...} also stands for any bytes.'
 )
+@encode_options
 @compression_option
 @click.option("--compression-level", type=int_from(-(1 << 31)), help="Level of the codec.  [default: Kafka's]")
 @batch_size_option
@@ -90,6 +94,7 @@ def produce(
     source: str,
     form: str | None,
     bytes_as: str,
+    encode: Encoding | None,
     compression: str,
     compression_level: int | None,
     batch_size: int,
@@ -119,15 +124,20 @@ def produce(
     timestamps, and get CreateTime with -1 in other formats. Transaction markers, producer state and codecs are not
     copied. To keep records of aborted transactions out of the copy, read with --isolation-level read_committed.
 
+    With --encode, the input has the form of `brokerless read --decode`: values of a schema, or of a serializer. What
+    was not decoded keeps its bytes.
+
     \b
     brokerless produce data --topic orders --partitions 4 --compression zstd --input orders.parquet
     brokerless read old/orders-0 | brokerless produce new --topic orders --keep-offsets
+    brokerless produce data --topic orders --encode value=registry,key=utf8 --input orders.jsonl
     """
-    from brokerless.produce.producer import Producer
+    from brokerless.produce.producer import Producer, row_encoder
 
     settings = _settings(configs, path, topic)
     # Read the first rows before anything is created, so that unreadable input changes nothing.
-    batches = _rows(source, form, bytes_as)
+    encoder = None if encode is None else row_encoder(encode, path, topic)
+    batches = _rows(source, form, bytes_as, encoder)
     first = list(islice(batches, 1))
     if keep_offsets and magic == 2 and first and _has_no_epochs(first[0].rows):
         terminal.say(
@@ -212,7 +222,11 @@ def _settings(configs: tuple[str, ...], path: str, topic: str) -> dict[str, Any]
     return TopicConfig.named(given)
 
 
-def _rows(source: str, form: str | None, bytes_as: str) -> Iterator[InputRows]:
-    from brokerless.cli.input import open_rows
+def _rows(source: str, form: str | None, bytes_as: str, encoder: RowEncoder | None) -> Iterator[InputRows]:
+    from brokerless.cli.input import InputRows, open_rows
 
-    return open_rows(source, format_of(source, form), bytes_as)
+    encoded = [] if encoder is None else encoder.parts
+    for read, place in open_rows(source, format_of(source, form), bytes_as, encoded):
+        with _placed(place):
+            rows = read if encoder is None else encoder.batch(read)
+        yield InputRows(rows, place)

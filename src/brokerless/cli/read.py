@@ -20,7 +20,7 @@ from brokerless.cli.options import (
     offset_or,
     paths,
 )
-from brokerless.values.decoding import PARTS
+from brokerless.values.forms import PARTS
 from brokerless.wording import counted
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ def partitions_beside(roots: Iterable[LogDirFiles]) -> list[str]:
     found = [path for path in paths.values() if storage.is_directory(path)]
     if not found:
         raise ValueError(
-            f"{option('decode')}: no topic {SCHEMAS_TOPIC} in {', '.join(paths)}: a registry keeps its schemas there. "
+            f"no topic {SCHEMAS_TOPIC} in {', '.join(paths)}: a registry keeps its schemas there. "
             f"Name the schemas with {option('schemas')}"
         )
     return found

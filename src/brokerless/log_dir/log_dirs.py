@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from brokerless.arguments import check_partition, check_paths, listed_few, some_or_all, unknown_partition
 from brokerless.io import storage
@@ -19,6 +19,7 @@ from brokerless.metadata.directory import has_metadata_log
 from brokerless.notes import note
 from brokerless.schemas.schema import SCHEMAS_TOPIC
 from brokerless.values.decoding import Decoding
+from brokerless.values.forms import Forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.split import OnCorrupt
     from brokerless.schemas.store import SchemaStore
+
+_Forms = TypeVar("_Forms", bound=Forms)
 
 
 # The attempts at a complete listing, if partitions disappear during each listing.
@@ -292,13 +295,13 @@ class LogDirs:
         )
         return reader.read_all()
 
-    def with_schemas(self, decode: Decoding) -> Decoding:
-        """Return a decoding with its schemas: if it has none, those in the topic `_schemas` of the log directories.
+    def with_schemas(self, forms: _Forms) -> _Forms:
+        """Return a `Decoding` or `Encoding` with its schemas: if it has none, those in the topic `_schemas`.
 
         Raises:
             ValueError: it needs schemas, and there is no such topic.
         """
-        return decode.with_schemas(lambda: self._schemas)
+        return forms.with_schemas(lambda: self._schemas)
 
     @cached_property
     def _schemas(self) -> SchemaStore:

@@ -6,6 +6,7 @@ of a broker applies. Appended rows are durable after `flush` or `close`.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
@@ -20,18 +21,21 @@ from brokerless.errors import (
     RecordBatchTooLargeError,
     RecordTooLargeError,
 )
+from brokerless.io import storage
 from brokerless.io.clock import now_ms
 from brokerless.layout import file_names
+from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.log_dir.topics import NewTopic, check_config
 from brokerless.log_dir.transactional_ids import new_producer_id
 from brokerless.log_dir.writer import LogDirWriter, open_or_create
 from brokerless.produce.partitioner import Partitioner, join
 from brokerless.produce.row_rules import RowRules, check_offsets
 from brokerless.produce.rows import batches_of, check_rising, check_times
+from brokerless.values.encoding import Encoding
+from brokerless.values.row_encoder import RowEncoder
 from brokerless.wording import counted, option
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
@@ -71,6 +75,8 @@ class Producer:
         broker_config: the broker's configuration file, for settings that the topic does not override (`open_log_dir`).
         metadata: the directory of the cluster's metadata log, if it is not `path` (`open_log_dir`).
         release: the oldest Kafka release that can serve a new log directory (`create_log_dir`).
+        encode: how keys and values are encoded: an `Encoding`, or the same as a dict or as text, such as
+            "value=registry,key=utf8". Rows then have them as a read with `decode` gives them. None: they are bytes.
         config: the topic's settings, as keywords (`TopicConfig`). An existing topic must have these values, as far as
             the directory records them.
 
@@ -106,6 +112,7 @@ class Producer:
         broker_config: Path | None = None,
         metadata: Path | None = None,
         release: str | None = None,
+        encode: Encoding | Mapping[str, object] | str | None = None,
         **config: Any,  # noqa: ANN401 - each of its own type: see TopicConfig
     ) -> None:
         has_producer = idempotent or transactional_id is not None
@@ -126,6 +133,7 @@ class Producer:
         _native.Encoder(producer_id=placeholder, producer_epoch=placeholder, **self._encoding)
         file_names.check_topic_name(topic)
         file_names.check_writable_topic(topic, is_copy=keep_offsets)
+        self._row_encoder = None if encode is None else row_encoder(Encoding.of(encode), path, topic)
         new = NewTopic(partitions=partitions, topic_id=topic_id, config=config)
         self.topic = topic
         self.transactional_id = transactional_id
@@ -224,7 +232,8 @@ class Producer:
         - `timestamp`: any unit and time zone. A row without one gets the current time. With `keep_offsets`, either
           all rows have a timestamp or none has.
 
-        Binary, string and list types may have any width, or be views or dictionaries.
+        Binary, string and list types may have any width, or be views or dictionaries. With `encode`, `key` and `value`
+        are what the schema or form takes: dicts, numbers, text, or columns of these.
 
         Rows are checked before they are accepted. If a row is refused, no row of the call is accepted. Rows of earlier
         calls stay accepted, and the producer remains usable. A call with more than 4 MiB of rows is appended in
@@ -267,7 +276,8 @@ class Producer:
         size, accepted = 0, 0
         has_times, last_offsets = self._has_times, self._last_offsets
         try:
-            for batch in batches_of(rows, magic=self._encoding["magic"], keep_offsets=self._keep_offsets):
+            form: dict[str, Any] = {"magic": self._encoding["magic"], "keep_offsets": self._keep_offsets}
+            for batch in batches_of(rows, encoder=self._row_encoder, **form):
                 self._partitioner.check(batch)
                 if self._keep_offsets:
                     has_times = check_times(batch, before=has_times)
@@ -538,6 +548,18 @@ def _first_batch(batches: memoryview) -> tuple[int, int]:
     size = 12 + int.from_bytes(batches[8:12])
     header, _ = _native.scan(batches[:size])
     return size, header["last_offset"][0].as_py()
+
+
+def row_encoder(encode: Encoding, path: str | os.PathLike[str] | LogDirWriter, topic: str) -> RowEncoder:
+    """Return the encoder of a topic's rows. Without other schemas, it has those of the log directory.
+
+    Raises:
+        ValueError: a schema is not known, or cannot be used.
+    """
+    place = path.path if isinstance(path, LogDirWriter) else os.fspath(path)
+    if encode.needs_schemas and not storage.exists(place):
+        raise ValueError(f"{place} has no schemas: it does not exist. Name them with {option('schemas')}")
+    return RowEncoder(LogDirs(place).with_schemas(encode) if encode.needs_schemas else encode, topic)
 
 
 def _opened(

@@ -16,6 +16,8 @@ from brokerless.arguments import unknown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from brokerless.values.row_encoder import RowEncoder
+
     class ArrowStream(Protocol):
         """Rows of the Arrow PyCapsule protocol: pandas and Polars frames, DuckDB relations, tables and readers."""
 
@@ -56,8 +58,10 @@ _EXPECTED = (
 )
 
 
-def batches_of(rows: Rows, *, magic: int = 2, keep_offsets: bool = False) -> Iterator[pa.RecordBatch]:
-    """Yield rows in the types that the encoder accepts.
+def batches_of(
+    rows: Rows, *, magic: int = 2, keep_offsets: bool = False, encoder: RowEncoder | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows in the types that the encoder accepts, after `encoder` has encoded their keys and values.
 
     All batches have the same types: `key` and `value` binary, `headers` list<struct<key: binary, value: binary>>,
     `timestamp` timestamp[ms, UTC], `partition` int32, and with `keep_offsets` `offset` int64, `leaderEpoch` and
@@ -68,28 +72,28 @@ def batches_of(rows: Rows, *, magic: int = 2, keep_offsets: bool = False) -> Ite
         ValueError: a column's name is unknown, its type does not fit, or its memory is damaged; or a row cannot be a
             record of this magic.
     """
-    for batch in _arrow(rows):
+    for batch in _arrow(rows, encoder):
         yield from _native.RecordRows(batch, magic=magic, keep_offsets=keep_offsets)
 
 
-def _arrow(rows: Rows) -> Iterator[pa.RecordBatch]:
+def _arrow(rows: Rows, encoder: RowEncoder | None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one or several Arrow objects, or of dicts."""
     if isinstance(rows, Mapping):
         raise TypeError(f"rows: a list is expected, not one dict; give [{rows!r}]")
     if _is_arrow(rows):
-        yield from _imported(rows)
+        yield from _imported(rows, encoder)
         return
     if isinstance(rows, (str, bytes)) or not isinstance(rows, Iterable):
         raise TypeError(f"rows: {_class_name(rows)} was given; {_EXPECTED} is expected")
     for is_dict, some in itertools.groupby(rows, lambda row: isinstance(row, Mapping)):
         if is_dict:
             while dicts := list(itertools.islice(cast("Iterator[Mapping[str, Any]]", some), _DICTS)):
-                yield _from_dicts(dicts)
+                yield _from_dicts(dicts if encoder is None else encoder.dicts(dicts))
             continue
         for batch in some:
             if not _is_arrow(batch):
                 raise TypeError(f"rows: {_class_name(batch)} is among them; {_EXPECTED} is expected")
-            yield from _imported(batch)
+            yield from _imported(batch, encoder)
 
 
 def _class_name(found: object) -> str:
@@ -100,9 +104,9 @@ def _is_arrow(rows: object) -> bool:
     return hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__")
 
 
-def _imported(rows: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - anything with the methods of the protocol
+def _imported(rows: Any, encoder: RowEncoder | None) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - anything with the methods of the protocol
     if isinstance(rows, pa.RecordBatch):
-        yield _known(rows)
+        yield _known(rows, encoder)
         return
     _check_objects(rows)
     batches = _batches(rows)
@@ -122,7 +126,7 @@ def _imported(rows: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - anything
             raise ValueError(f"rows: {_class_name(rows)} cannot be converted to Arrow: {cause}") from error
         if batch is None:
             return
-        yield _known(batch)
+        yield _known(batch, encoder)
 
 
 def _batches(rows: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as above
@@ -147,14 +151,17 @@ def _check_objects(rows: Any) -> None:  # noqa: ANN401 - as above
                 )
 
 
-def _known(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows whose columns are all known. Refuse an unknown name as a mistake, because its column would be lost.
+def _known(rows: pa.RecordBatch, encoder: RowEncoder | None) -> pa.RecordBatch:
+    """Return rows, encoded, whose columns are all known. Refuse an unknown name, because its column would be lost.
 
     Raises:
         ValueError: a column is unknown, has the same name as another, or has an extension type whose bytes need not be
             the value.
     """
     names = rows.schema.names
+    if encoder is not None and len(set(names)) == len(names):
+        rows = encoder.batch(rows)
+        names = rows.schema.names
     for name in names:
         if name not in _native.ROW_COLUMNS and name not in _OF_EXPORTS and not name.startswith(_PANDAS_INDEX):
             raise unknown("column", name, _native.ROW_COLUMNS)

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from dataclasses import dataclass, replace
+from typing import Literal, Self, get_args
 
 from brokerless.arguments import unknown
-from brokerless.schemas.store import SchemaStore
+from brokerless.values.forms import Form, Forms
 from brokerless.wording import option
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-Form = Literal["registry", "utf8", "json", "int32", "int64", "float32", "float64", "uuid", "hex"]
-"""The form of keys or values: framed with the id of a registry's schema, or of one of Kafka's own serializers."""
 OnDecodeError = Literal["null", "raise", "skip"]
 SchemaChoice = Literal["writer", "latest", "union"]
 """The schemas whose types decoded keys and values have."""
 
-REGISTRY = "registry"
-PARTS = ("key", "value")
-_FORMS = get_args(Form)
 _ON_ERROR = get_args(OnDecodeError)
 _CHOICES = get_args(SchemaChoice)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decoding:
+class Decoding(Forms):
     """A choice of forms in which keys and values are decoded.
 
     Reads take this, or the same as a dict, or as text: `value=registry,key=utf8`.
@@ -58,91 +49,25 @@ class Decoding:
 
     value: Form | None = None
     key: Form | None = None
-    schemas: SchemaStore | None = None
-    subject: str | None = None
-    context: str | None = None
     schema: SchemaChoice | int | None = None
     on_error: OnDecodeError = "null"
 
+    verb = "decode"
+    forms = get_args(Form)
+
     def __post_init__(self) -> None:
-        for part in PARTS:
-            form = self.form(part)
-            if form is not None and form not in _FORMS:
-                raise unknown(f"form of {part}s", form, _FORMS)
+        super().__post_init__()
         is_id = isinstance(self.schema, int) and not isinstance(self.schema, bool)
         if self.schema is not None and not is_id and self.schema not in _CHOICES:
             raise unknown("choice of schemas", str(self.schema), _CHOICES)
         if self.on_error not in _ON_ERROR:
             raise unknown("on_error", self.on_error, _ON_ERROR)
-        if self.schemas is not None and not isinstance(self.schemas, SchemaStore):
-            raise TypeError(f"{option('schemas')}: give bl.Schemas({self.schemas!r}), and not {self.schemas!r} itself")
-        if self.value is None and self.key is None:
-            raise ValueError(f"{option('decode')}: name the form of the value or the key, such as value=registry")
-        if self.schema is not None and not self.has_registry:
+        if self.schema is not None and not self.is_framed:
             raise ValueError(
                 f"{option('schema')} chooses among the schemas of a registry: {option('decode')} names no registry, as "
                 "in value=registry"
             )
 
-    @classmethod
-    def of(cls, given: Decoding | Mapping[str, object] | str) -> Self:
-        """Return a decoding of what a caller gave.
-
-        Raises:
-            ValueError: a word is unknown, or the text has another form.
-            TypeError: it is something else.
-
-        >>> Decoding.of("value=registry, key=utf8") == Decoding.of({"value": "registry", "key": "utf8"})
-        True
-        """
-        if isinstance(given, cls):
-            return given
-        if isinstance(given, str):
-            given = _parsed(given)
-        if not isinstance(given, Mapping):
-            raise TypeError(f"{option('decode')}: a dict such as {{'value': 'registry'}} is expected, not {given!r}")
-        names = [field.name for field in fields(cls)]
-        for name in given:
-            if name not in names:
-                raise unknown("part to decode", str(name), names)
-        return cls(**given)  # type: ignore[arg-type]
-
-    def form(self, part: str) -> Form | None:
-        """Return the form of a part, "key" or "value"."""
-        return self.key if part == "key" else self.value
-
-    @property
-    def parts(self) -> list[str]:
-        """The parts that are decoded."""
-        return [part for part in PARTS if self.form(part) is not None]
-
-    @property
-    def needs_schemas(self) -> bool:
-        """True if the schemas of a registry are needed, and are not given."""
-        return self.has_registry and self.schemas is None
-
-    @property
-    def has_registry(self) -> bool:
-        """True if keys or values are decoded with the schemas of a registry."""
-        return REGISTRY in (self.key, self.value)
-
-    def with_schemas(self, find: Callable[[], SchemaStore]) -> Self:
-        """Return this with the schemas that `find` returns, if they are needed and not given."""
-        return replace(self, schemas=find()) if self.needs_schemas else self
-
     def as_text(self) -> Self:
         """Return this with "writer" as the choice of schemas, if there is a choice and none was made."""
-        return replace(self, schema="writer") if self.has_registry and self.schema is None else self
-
-
-def _parsed(text: str) -> dict[str, object]:
-    """Parse `value=registry,key=utf8`."""
-    found: dict[str, object] = {}
-    for item in text.split(","):
-        name, equals, form = (part.strip() for part in item.partition("="))
-        if not equals or name not in PARTS:
-            raise ValueError(f"{option('decode')}: {item.strip()!r} is not of the form value=registry or key=utf8")
-        if name in found:
-            raise ValueError(f"{option('decode')}: {name} is named twice")
-        found[name] = form
-    return found
+        return replace(self, schema="writer") if self.is_framed and self.schema is None else self

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless.schemas.schema import DEFAULT_CONTEXT, UnresolvedReferenceError, without_context
+from brokerless.values.forms import REGISTRY
 from brokerless.wording import option
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from brokerless.schemas.schema import Schema, SchemaVersion
     from brokerless.schemas.store import SchemaStore
     from brokerless.values.decoding import Decoding
+    from brokerless.values.encoding import Encoding
+    from brokerless.values.forms import Forms
 
 SchemaText = tuple[str, str, list[tuple[str, str]]]
 """The type and the text of a schema, and the names and texts of those that it refers to."""
@@ -123,7 +126,36 @@ def target(decoding: Decoding, topics: Collection[str | None], part: str) -> Tar
     return Target(_text(store, store.latest(subject).schema))
 
 
-def _subject(decoding: Decoding, topics: Collection[str | None], part: str) -> str | None:
+def schema_to_write(encoding: Encoding, topic: str, part: str) -> tuple[int, str, str, list[tuple[str, str]]] | None:
+    """Return the id, type, text and references of the schema that the keys or values of a topic are written with.
+
+    None is for a form without a schema.
+
+    Raises:
+        ValueError: there is no such schema, or it has another type than the form.
+    """
+    form, store = encoding.form(part), encoding.schemas
+    if form not in encoding.framed:
+        return None
+    if store is None:
+        raise ValueError(f"{option('encode')}: name the schemas: bl.Schemas(path)")
+    if isinstance(encoding.schema, int) and part == "value":
+        schema = store.schema(encoding.schema, subject=encoding.subject, context=encoding.context)
+    else:
+        subject = _subject(encoding, [topic], part)
+        latest = store.latest(str(subject))
+        if latest.deleted is not None:
+            raise ValueError(f"all versions of {subject} are deleted: name the id of a schema ({option('schema')})")
+        schema = latest.schema
+    schema_type, text, references = _text(store, schema)
+    if form not in (REGISTRY, schema_type.lower()):
+        raise ValueError(
+            f"{option('encode')}: {part}={form}, but schema {schema.id} has the type {schema_type}: give {REGISTRY}"
+        )
+    return schema.id, schema_type, text, references
+
+
+def _subject(decoding: Forms, topics: Collection[str | None], part: str) -> str | None:
     """Return the only subject of topics, by TopicNameStrategy."""
     name = decoding.subject if part == "value" else None
     if name is None:

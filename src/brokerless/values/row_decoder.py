@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from brokerless import _native
 from brokerless.arguments import unknown
 from brokerless.errors import RecordDeserializationError
-from brokerless.values.decoding import REGISTRY
+from brokerless.values.forms import REGISTRY
 from brokerless.values.resolution import Resolver, target
 from brokerless.wording import counted
 

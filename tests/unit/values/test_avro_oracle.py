@@ -24,7 +24,18 @@ from hypothesis import strategies as st
 fastavro = pytest.importorskip("fastavro")
 
 from support.tally import tally  # noqa: E402
-from support.typed import PREFIX, Json, Pairs, check_rows, decoded, is_within, mutated, rows_of, values_of  # noqa: E402
+from support.typed import (  # noqa: E402
+    PREFIX,
+    Json,
+    Pairs,
+    check_again,
+    check_rows,
+    decoded,
+    is_within,
+    mutated,
+    rows_of,
+    values_of,
+)
 
 # Schemas shrink; the values come from a seed.
 drawn = settings(
@@ -565,6 +576,19 @@ def test_columns_and_json_have_the_values_that_fastavro_reads(random):
     texts = rows_of(decoded(writer, payloads))
     for text, row in zip(texts, rows_of(columns[0]), strict=True):
         assert normal(text.value) == normal(jsonified(schema, schema.root, row))
+
+
+@drawn
+@given(random_choices)
+def test_json_is_encoded_to_what_fastavro_reads_and_decodes_to_the_same_json(random):
+    schema, values = schema_of(random)
+    rows = [random_value(schema, schema.root, values) for _ in range(5)]
+    payloads = framed(schema, [encoded(schema, schema.root, row, values) for row in rows])
+    raw = parsed(schema)
+    for payload in check_again(("AVRO", schema.text(), []), payloads):
+        body = payload[len(PREFIX) :]
+        if framed(schema, [b"\0"]) != [PREFIX]:
+            read(body, raw)
 
 
 def as_floats(schema, node, value, row):

@@ -54,6 +54,16 @@ pub enum SchemaId {
     Guid([u8; 16]),
 }
 
+impl SchemaId {
+    /// The bytes before a body.
+    pub fn prefix(self) -> Vec<u8> {
+        match self {
+            Self::Id(id) => [&[MAGIC_ID as u8][..], &id.to_be_bytes()].concat(),
+            Self::Guid(guid) => [&[MAGIC_GUID as u8][..], &guid].concat(),
+        }
+    }
+}
+
 /// A key or value, divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Framed<'a> {

@@ -4,11 +4,8 @@ use brokerless_core::{BytesFormat, Json, Mark};
 
 use crate::avro::input::Input;
 use crate::avro::schema::{AvroSchema, Node, NodeId};
-use crate::limits::{Error, MOST_DECODED, Result};
+use crate::limits::{Error, MOST_DECIMAL, MOST_DECODED, Result};
 use crate::text;
-
-/// The most bytes of a decimal: its text takes time that grows with their square.
-const MOST_DECIMAL: usize = 4096;
 
 impl AvroSchema {
     /// Appends a body as JSON text, and returns the number of bytes that follow it. After an error, `out` is as before.

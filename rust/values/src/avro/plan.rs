@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::avro::default::Budget;
 use crate::avro::schema::{AvroSchema, Field, Node, NodeId};
 use crate::avro::types::{DURATION, member_name};
 use crate::column_type::{Counter, Type};
+use crate::encode::Budget;
 use crate::limits::{Error, Result};
 use crate::text::Unit;
 
@@ -93,7 +93,7 @@ impl AvroPlan {
             is_union,
             counter: Counter::new(),
             default_counter: Counter::new(),
-            budget: Budget::new(),
+            budget: Budget::of_defaults(),
         };
         Ok(Self {
             root: resolution.step(writer.root, reader.root, column)?,
@@ -139,8 +139,8 @@ impl Resolution<'_> {
         let unresolved = || {
             Error::new(format!(
                 "{} is written, and {} is read",
-                name(writer, from),
-                name(reader, to)
+                writer.name(from),
+                reader.name(to)
             ))
         };
         if *column == Type::Json {
@@ -274,7 +274,7 @@ impl Resolution<'_> {
                 Err(error) => first = first.or(Some(error)),
             }
         }
-        let written = name(self.writer, from);
+        let written = self.writer.name(from);
         Err(first.unwrap_or_else(|| {
             Error::new(format!(
                 "{written} is written, and no such branch of a union is read"
@@ -331,7 +331,7 @@ impl Resolution<'_> {
             is_union: false,
             counter: std::mem::replace(&mut self.default_counter, Counter::new()),
             default_counter: Counter::new(),
-            budget: Budget::new(),
+            budget: Budget::of_defaults(),
         };
         let step = own.step(field.node, field.node, column);
         self.default_counter = own.counter;
@@ -438,35 +438,4 @@ fn parts_of_duration(column: &Type) -> Result<[usize; DURATION.len()]> {
         *position = found.ok_or_else(Error::misfit)?;
     }
     Ok(positions)
-}
-
-/// The name of a type in errors.
-fn name(schema: &AvroSchema, id: NodeId) -> String {
-    let kind = match schema.node(id) {
-        Ok(Node::Null) => "null",
-        Ok(Node::Boolean) => "boolean",
-        Ok(Node::Int) => "int",
-        Ok(Node::Long) => "long",
-        Ok(Node::Float) => "float",
-        Ok(Node::Double) => "double",
-        Ok(Node::Bytes) => "bytes",
-        Ok(Node::String) => "string",
-        Ok(Node::Record(_)) => "record",
-        Ok(Node::Enum(_)) => "enum",
-        Ok(Node::Fixed(_)) => "fixed",
-        Ok(Node::Array(_)) => "array",
-        Ok(Node::Map(_)) => "map",
-        Ok(Node::Union(_)) => "union",
-        Ok(Node::Date) => "date",
-        Ok(Node::Time(_)) => "time",
-        Ok(Node::Timestamp(..)) => "timestamp",
-        Ok(Node::Decimal { .. }) => "decimal",
-        Ok(Node::Uuid) => "uuid",
-        Ok(Node::Duration) => "duration",
-        Err(_) => "nothing",
-    };
-    match schema.names.get(&id) {
-        Some(name) => format!("{kind} {}", name.full),
-        None => kind.to_owned(),
-    }
 }

@@ -106,6 +106,37 @@ impl AvroSchema {
             .ok_or_else(|| Error::new("the schema has a type that is not there"))
     }
 
+    /// The name of a type in errors.
+    pub(super) fn name(&self, id: NodeId) -> String {
+        let kind = match self.node(id) {
+            Ok(Node::Null) => "null",
+            Ok(Node::Boolean) => "boolean",
+            Ok(Node::Int) => "int",
+            Ok(Node::Long) => "long",
+            Ok(Node::Float) => "float",
+            Ok(Node::Double) => "double",
+            Ok(Node::Bytes) => "bytes",
+            Ok(Node::String) => "string",
+            Ok(Node::Record(_)) => "record",
+            Ok(Node::Enum(_)) => "enum",
+            Ok(Node::Fixed(_)) => "fixed",
+            Ok(Node::Array(_)) => "array",
+            Ok(Node::Map(_)) => "map",
+            Ok(Node::Union(_)) => "union",
+            Ok(Node::Date) => "date",
+            Ok(Node::Time(_)) => "time",
+            Ok(Node::Timestamp(..)) => "timestamp",
+            Ok(Node::Decimal { .. }) => "decimal",
+            Ok(Node::Uuid) => "uuid",
+            Ok(Node::Duration) => "duration",
+            Err(_) => "nothing",
+        };
+        match self.names.get(&id) {
+            Some(name) => format!("{kind} {}", name.full),
+            None => kind.to_owned(),
+        }
+    }
+
     /// The number of types.
     pub(crate) fn types(&self) -> usize {
         self.nodes.len()

@@ -1,6 +1,6 @@
 //! The text of a `.proto` file: its messages, enums and extensions.
 //!
-//! Services, reserved names and all options except two are skipped, because they do not change how a body is decoded.
+//! Services, reserved names and all options except three are skipped, because they do not change a body.
 //! So a schema is read even if its options are of an unknown syntax. Only nested messages recurse, and their depth is
 //! limited. The memory grows with the text.
 
@@ -22,6 +22,8 @@ pub(super) struct File<'t> {
     pub(super) imports: Vec<&'t str>,
     /// The presence of fields without a presence of their own.
     pub(super) presence: Presence,
+    /// True if messages within messages are groups, unless a field says otherwise.
+    pub(super) is_delimited: bool,
     pub(super) body: Body<'t>,
 }
 
@@ -68,6 +70,9 @@ pub(super) struct Field<'t> {
     /// The position of its oneof in the message.
     pub(super) oneof: Option<u32>,
     pub(super) presence: Option<Presence>,
+    pub(super) is_required: bool,
+    /// True if a message is a group, False if it is not.
+    pub(super) is_delimited: Option<bool>,
 }
 
 /// The type of a field, by its name.
@@ -121,6 +126,8 @@ struct Parser<'t> {
 #[derive(Debug, Default)]
 struct Options {
     presence: Option<Presence>,
+    is_required: bool,
+    is_delimited: Option<bool>,
     is_entry: bool,
 }
 
@@ -130,6 +137,7 @@ impl<'t> Parser<'t> {
             package: Cow::Borrowed(""),
             imports: Vec::new(),
             presence: Presence::Explicit,
+            is_delimited: false,
             body: Body::default(),
         };
         let mut options = Options::default();
@@ -179,6 +187,7 @@ impl<'t> Parser<'t> {
             }
         }
         file.presence = options.presence.unwrap_or(file.presence);
+        file.is_delimited = options.is_delimited.unwrap_or_default();
         file.body.close();
         Ok(file)
     }
@@ -292,7 +301,8 @@ impl<'t> Parser<'t> {
         if self.tokens.next == Token::Symbol(b'[') {
             self.options(&mut options)?;
         }
-        if let Kind::Group = kind {
+        let is_group = matches!(kind, Kind::Group);
+        if is_group {
             let mut group = self.message(name, level + 1)?;
             group.is_group = true;
             body.groups.push(group);
@@ -310,6 +320,12 @@ impl<'t> Parser<'t> {
                 Some(Presence::Explicit)
             } else {
                 options.presence
+            },
+            is_required: word == "required" || options.is_required,
+            is_delimited: if is_group {
+                Some(true)
+            } else {
+                options.is_delimited
             },
         });
         Ok(())
@@ -378,6 +394,10 @@ impl<'t> Parser<'t> {
                     if let Token::Word(value) = self.tokens.next {
                         if is_feature && name.ends_with("field_presence") {
                             options.presence = Presence::of(value).or(options.presence);
+                            options.is_required = value == "LEGACY_REQUIRED";
+                        }
+                        if is_feature && name.ends_with("message_encoding") {
+                            options.is_delimited = Some(value == "DELIMITED");
                         }
                         if first == Token::Word("map_entry") {
                             options.is_entry = value == "true";

@@ -56,7 +56,7 @@ impl ProtobufSchema {
     }
 
     /// The first message.
-    fn root(&self) -> Result<MessageId> {
+    pub(super) fn root(&self) -> Result<MessageId> {
         let first = self.roots.first().copied();
         first.ok_or_else(|| Error::new("the schema has no message"))
     }

@@ -60,12 +60,19 @@ enum Item {
     Enum(EnumId),
 }
 
+/// What a file says of the fields that say nothing themselves.
+#[derive(Debug, Clone, Copy)]
+struct Features {
+    presence: Presence,
+    is_delimited: bool,
+}
+
 /// A message of a file.
 #[derive(Debug, Clone, Copy)]
 struct Declared<'t> {
     message: &'t parse::Message<'t>,
     scope: ScopeId,
-    presence: Presence,
+    features: Features,
 }
 
 /// Extensions of a file.
@@ -73,7 +80,7 @@ struct Declared<'t> {
 struct Extending<'t> {
     extension: &'t parse::Extension<'t>,
     scope: ScopeId,
-    presence: Presence,
+    features: Features,
 }
 
 /// The scope around all packages.
@@ -95,7 +102,11 @@ impl<'t> Resolver<'t> {
         let mut roots = None;
         for file in files {
             let scope = self.package(&file.package)?;
-            let messages = self.declare(&file.body, scope, file.presence);
+            let features = Features {
+                presence: file.presence,
+                is_delimited: file.is_delimited,
+            };
+            let messages = self.declare(&file.body, scope, features);
             roots.get_or_insert(messages);
         }
         for id in 0..self.declared.len() {
@@ -172,13 +183,12 @@ impl<'t> Resolver<'t> {
         &mut self,
         body: &'t parse::Body<'t>,
         scope: ScopeId,
-        presence: Presence,
+        features: Features,
     ) -> Vec<MessageId> {
         let is_google = self.is_google(scope);
         for one in &body.enums {
             let mut values: Vec<_> = one.values.iter().collect();
             values.sort_by_key(|(_, number)| *number);
-            values.dedup_by_key(|(_, number)| *number);
             self.enums.push(Enum {
                 first: one.values.first().map_or(0, |(_, number)| *number),
                 values: values
@@ -202,9 +212,9 @@ impl<'t> Resolver<'t> {
             self.declared.push(Declared {
                 message,
                 scope: inner,
-                presence,
+                features,
             });
-            let nested = self.declare(&message.body, inner, presence);
+            let nested = self.declare(&message.body, inner, features);
             if let Some(message) = self.messages.get_mut(id) {
                 message.nested = nested;
             }
@@ -216,7 +226,7 @@ impl<'t> Resolver<'t> {
             .extend(body.extensions.iter().map(|extension| Extending {
                 extension,
                 scope,
-                presence,
+                features,
             }));
         counted
     }
@@ -236,7 +246,7 @@ impl<'t> Resolver<'t> {
             return Ok(());
         };
         for field in &declared.message.fields {
-            let field = self.field(field, declared.scope, declared.presence)?;
+            let field = self.field(field, declared.scope, declared.features)?;
             if let Some(message) = self.messages.get_mut(id) {
                 message.push(field);
             }
@@ -251,7 +261,7 @@ impl<'t> Resolver<'t> {
         };
         let path = self.path(one.scope)?;
         for field in &one.extension.fields {
-            let mut field = self.field(field, one.scope, one.presence)?;
+            let mut field = self.field(field, one.scope, one.features)?;
             let dot = if path.is_empty() { "" } else { "." };
             field.name = format!("[{path}{dot}{}]", field.name);
             // An extension has presence in all syntaxes.
@@ -269,7 +279,7 @@ impl<'t> Resolver<'t> {
         &mut self,
         field: &'t parse::Field<'t>,
         scope: ScopeId,
-        presence: Presence,
+        features: Features,
     ) -> Result<Field> {
         let mut name = field.name.to_owned();
         let kind = match &field.kind {
@@ -289,6 +299,8 @@ impl<'t> Resolver<'t> {
                         kind,
                         shape: Shape::Optional,
                         oneof: None,
+                        is_required: false,
+                        is_group: false,
                     });
                 }
                 self.messages.push(entry);
@@ -302,7 +314,7 @@ impl<'t> Resolver<'t> {
                 Kind::Message(id) if self.is_entry(id) => Shape::Map,
                 _ => Shape::Repeated,
             },
-            _ => match field.presence.unwrap_or(presence) {
+            _ => match field.presence.unwrap_or(features.presence) {
                 Presence::Implicit if !is_message => Shape::Implicit,
                 _ => Shape::Optional,
             },
@@ -313,6 +325,10 @@ impl<'t> Resolver<'t> {
             kind,
             shape,
             oneof: field.oneof,
+            is_required: field.is_required,
+            is_group: is_message
+                && shape != Shape::Map
+                && field.is_delimited.unwrap_or(features.is_delimited),
         })
     }
 

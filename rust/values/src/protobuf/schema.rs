@@ -31,7 +31,7 @@ pub(super) struct Message {
     /// The fields in the order of the file, then the extensions.
     pub(super) fields: Vec<Field>,
     /// The numbers of the fields, in order, and their positions.
-    numbers: Vec<(u32, u32)>,
+    pub(super) numbers: Vec<(u32, u32)>,
     /// The positions of the fields without presence, except extensions.
     pub(super) implicit: Vec<u32>,
     pub(super) has_oneofs: bool,
@@ -60,6 +60,9 @@ pub(super) struct Field {
     pub(super) shape: Shape,
     /// The number of its oneof in the message.
     pub(super) oneof: Option<u32>,
+    pub(super) is_required: bool,
+    /// True for messages that are encoded as groups. Both forms are decoded.
+    pub(super) is_group: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +101,7 @@ pub(super) enum Kind {
 /// A type of enums.
 #[derive(Debug)]
 pub(super) struct Enum {
-    /// The numbers in order, each with its first name.
+    /// The numbers in order, each with its names in the order of the file.
     pub(super) values: Vec<(i32, String)>,
     /// The number of the first value, which is the default.
     pub(super) first: i32,
@@ -267,9 +270,16 @@ impl Kind {
 }
 
 impl Enum {
-    /// The name of a number.
+    /// The first name of a number.
     pub(super) fn name(&self, number: i32) -> Option<&str> {
-        let at = self.values.binary_search_by_key(&number, |(one, _)| *one);
-        self.values.get(at.ok()?).map(|(_, name)| name.as_str())
+        let at = self.values.partition_point(|(one, _)| *one < number);
+        let found = self.values.get(at).filter(|(one, _)| *one == number);
+        found.map(|(_, name)| name.as_str())
+    }
+
+    /// The number of a name.
+    pub(super) fn number(&self, name: &str) -> Option<i32> {
+        let found = self.values.iter().find(|(_, one)| one == name);
+        found.map(|(number, _)| *number)
     }
 }

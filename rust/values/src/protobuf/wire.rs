@@ -2,15 +2,15 @@
 
 use crate::limits::{Error, MOST_DEPTH, Result};
 
-/// The form of a value. With it, a value of an unknown field is skipped.
+/// The form of a value, with its number in a tag. With it, a value of an unknown field is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wire {
-    Varint,
-    Fixed64,
-    Sized,
-    StartGroup,
-    EndGroup,
-    Fixed32,
+    Varint = 0,
+    Fixed64 = 1,
+    Sized = 2,
+    StartGroup = 3,
+    EndGroup = 4,
+    Fixed32 = 5,
 }
 
 /// The bytes from a place in a body to the end of a message. Places count from the start of the body.
