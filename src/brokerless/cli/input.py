@@ -107,17 +107,18 @@ def _json(file: BinaryIO, bytes_as: str, encoded: Sequence[str]) -> Iterator[Inp
     # Blocks of an unfinished line. They are joined only once, since a line may be as long as a value.
     begun: list[bytes] = []
     line = 1
-    while block := file.read(_BLOCK):
-        whole, newline, rest = block.rpartition(b"\n")
+    block = file.read(_BLOCK)
+    while block:
+        following = file.read(_BLOCK)
+        # The last line may have no end.
+        whole, newline, rest = block.rpartition(b"\n") if following else (block, b"\n", b"")
         if newline:
             whole = b"".join([*begun, whole])
             yield InputRows(_timed(_native.json_rows(whole, bytes_as, line, encoded)), partial(_line, whole, line))
             line += whole.count(b"\n") + 1
             begun = []
         begun.append(rest)
-    left = b"".join(begun)
-    if left:
-        yield InputRows(_timed(_native.json_rows(left, bytes_as, line, encoded)), partial(_line, left, line))
+        block = following
 
 
 def _timed(rows: pa.RecordBatch) -> pa.RecordBatch:

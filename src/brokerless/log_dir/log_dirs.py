@@ -295,13 +295,13 @@ class LogDirs:
         )
         return reader.read_all()
 
-    def with_schemas(self, forms: _Forms) -> _Forms:
+    def with_schemas(self, decode: _Forms) -> _Forms:
         """Return a `Decoding` or `Encoding` with its schemas: if it has none, those in the topic `_schemas`.
 
         Raises:
             ValueError: it needs schemas, and there is no such topic.
         """
-        return forms.with_schemas(lambda: self._schemas)
+        return decode.with_schemas(lambda: self._schemas)
 
     @cached_property
     def _schemas(self) -> SchemaStore:

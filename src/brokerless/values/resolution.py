@@ -140,7 +140,8 @@ def schema_to_write(encoding: Encoding, topic: str, part: str) -> tuple[int, str
     if store is None:
         raise ValueError(f"{option('encode')}: name the schemas: bl.Schemas(path)")
     if isinstance(encoding.schema, int) and part == "value":
-        schema = store.schema(encoding.schema, subject=encoding.subject, context=encoding.context)
+        name = encoding.subject or f"{topic}-{part}"
+        schema = store.schema(encoding.schema, subject=name, context=encoding.context)
     else:
         subject = _subject(encoding, [topic], part)
         latest = store.latest(str(subject))

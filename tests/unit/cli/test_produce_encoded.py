@@ -1,0 +1,70 @@
+"""`brokerless produce --encode`: what `read --decode` printed becomes the same records."""
+
+import json
+
+import pytest
+
+import brokerless as bl
+
+COLUMNS = "partition,timestamp,key,value,headers,valueBytes,keyBytes"
+
+
+@pytest.fixture
+def source(registries):
+    return registries / "confluent/logs"
+
+
+@pytest.mark.parametrize("form", ["jsonl", "arrow", "parquet"])
+def test_a_read_and_a_write_copy_a_topic(run, tmp_path, source, form):
+    decode = ("--decode", "value=registry,key=utf8", "--columns", COLUMNS)
+    for topic, schema in (("json-orders", "29"), ("deleted-hard", "40")):
+        given = tmp_path / f"{topic}.{form}"
+        result = run("read", source, "--topic", topic, *decode, "--schema", schema, "--output", given)
+        assert result.code == 0
+        copy = tmp_path / f"{topic}-copy"
+        encode = ("--encode", "value=registry,key=utf8", "--schemas", source, "--schema", schema)
+        result = run("produce", copy, "--topic", topic, *encode, "--input", given)
+        assert result.code == 0, result.err
+        shown = [run("read", one, "--topic", topic, *decode, "--schemas", source).out for one in (source, copy)]
+        # Of the others, the versions are older: they kept their bytes.
+        assert shown[0] == shown[1]
+        assert result.err.startswith(f"{len(shown[0].splitlines())} records written")
+
+
+def test_bytes_that_were_not_decoded_are_kept_and_not_lost(run, tmp_path, source):
+    given = tmp_path / "rows.jsonl"
+    row = {"key": "k", "value": None, "valueBytes": {"base64": "/wA="}, "decodeError": "it is damaged"}
+    given.write_text(json.dumps(row))
+    produce = ("produce", tmp_path / "data", "--topic", "json-orders", "--input", given)
+    result = run(*produce)
+    assert (result.code, "bytes that were not decoded" in result.err) == (2, True)
+    assert not (tmp_path / "data").exists()
+    assert run(*produce, "--encode", "value=registry", "--schemas", source).code == 0
+    (rows,) = bl.Log(tmp_path / "data/json-orders-0").read(columns=["key", "value"])
+    assert rows.to_pylist() == [{"key": b"k", "value": b"\xff\0"}]
+
+
+def test_a_value_that_does_not_fit_is_named_by_its_line_and_nothing_is_made(run, tmp_path, source):
+    given = tmp_path / "rows.jsonl"
+    order = {"id": 1, "customer": "c", "note": None, "amount": 2.5}
+    rows = [{"value": order}, {"value": order | {"amount": "many"}}]
+    given.write_text("\n\n".join(map(json.dumps, rows)))
+    encode = ("--encode", "value=avro", "--schemas", source, "--schema", "1")
+    result = run("produce", tmp_path / "data", "--topic", "orders", *encode, "--input", given)
+    assert (result.code, result.err) == (2, "brokerless: line 3: value.amount: float is expected, not this text\n")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--schema", "1"], "need --encode, such as --encode value=registry"),
+        (["--encode", "value=registry", "--schema", "writer"], "neither latest nor the ID of a schema"),
+        (["--encode", "value"], "--encode: 'value' is not of the form value=registry"),
+        (["--encode", "value=registry"], "it does not exist. Name them with --schemas"),
+        (["--encode", "key=utf8", "--schema", "1"], "encode value=registry"),
+    ],
+)
+def test_options_that_contradict_are_refused(run, tmp_path, options, message):
+    result = run("produce", tmp_path / "data", "--topic", "orders", *options)
+    assert (result.code, message in result.err) == (2, True), result.err
