@@ -1,6 +1,5 @@
 //! Decimals, dates and times of text, in the forms that [`crate::text`] writes, and those near them.
 
-use crate::plain;
 use crate::text::{self, Unit};
 
 const DAY_SECONDS: i64 = 86_400;
@@ -160,7 +159,8 @@ fn with_nanos(text: &str) -> Option<(&str, i32)> {
 
 /// The bytes of a UUID with all its digits.
 pub(crate) fn uuid(text: &str) -> Option<[u8; 16]> {
-    let bytes = plain::uuid(text.as_bytes()).ok()?;
+    let digits: String = text.chars().filter(|&one| one != '-').collect();
+    let bytes = u128::from_str_radix(&digits, 16).ok()?.to_be_bytes();
     text::uuid(bytes)
         .eq_ignore_ascii_case(text)
         .then_some(bytes)
