@@ -938,7 +938,7 @@ class ValueEncoder:
     def encode(self, rows: pa.RecordBatch, first_row: int = 0) -> pa.Array[Any]:
         """Encode the column of the part: values of the types that decoding gives, or JSON texts.
 
-        Where it is null, the bytes are those of the column `keyBytes` or `valueBytes`.
+        For a null, the bytes are those of the column `keyBytes` or `valueBytes`.
 
         Raises:
             ValueError: a value does not fit. The message has its row, counted from `first_row`, and its place.

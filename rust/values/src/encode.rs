@@ -1,4 +1,4 @@
-//! What the encoders of all schemas share: JSON values of rows to bytes.
+//! The common part of the encoders of all schemas: JSON values of rows to bytes.
 //!
 //! A value has the form that [`crate::Schema::write_json`] gives it.
 

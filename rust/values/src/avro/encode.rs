@@ -28,7 +28,7 @@ enum Form {
     /// That of [`AvroSchema::write_json`], and forms near it: a decimal with fewer digits, a timestamp with a zone, a
     /// record without fields that have a default.
     Row,
-    /// Exactly the form that [`AvroSchema::write_json`] gives to a value of the type. It tells the branches of unions.
+    /// Exactly the form that [`AvroSchema::write_json`] gives to a value of the type. It separates the branches of unions.
     Exact,
     /// That of the specification for defaults: bytes are the characters of a text, times are numbers.
     Default,
@@ -398,7 +398,7 @@ impl AvroSchema {
         }
     }
 
-    /// What is expected of a type, in an error.
+    /// The words for a type that was expected, in an error.
     fn expected(&self, id: NodeId) -> String {
         let size = |size: &Option<usize>| match size {
             Some(size) => format!(" in {size} bytes"),

@@ -352,7 +352,7 @@ impl<'a> Encoder<'a> {
         })
     }
 
-    /// True if a type has values with this kind of JSON. It chooses the field of a `Value`, and tells whether null is a
+    /// True if a type has values with this kind of JSON. It chooses the field of a `Value`, and shows whether null is a
     /// value.
     fn may_have(&self, kind: Kind, value: &Value) -> bool {
         match kind {
@@ -379,7 +379,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// What is expected of a type, in an error.
+    /// The words for a type that was expected, in an error.
     fn expected(&self, kind: Kind) -> String {
         match kind {
             Kind::String => "a string".to_owned(),

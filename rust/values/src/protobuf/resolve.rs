@@ -60,7 +60,7 @@ enum Item {
     Enum(EnumId),
 }
 
-/// What a file says of the fields that say nothing themselves.
+/// The defaults that a file sets for its fields.
 #[derive(Debug, Clone, Copy)]
 struct Features {
     presence: Presence,
