@@ -259,6 +259,7 @@ impl Column {
         }
     }
 
+    #[inline]
     pub(crate) fn push_boolean(&mut self, value: bool) -> Result<()> {
         let Values::Boolean(bits) = &mut self.values else {
             return Err(Error::misfit());
@@ -287,6 +288,7 @@ impl Column {
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn push_unsigned(&mut self, value: u64) -> Result<()> {
         let Values::UInt64(values) = &mut self.values else {
             return self.push_integer(i64::try_from(value).map_err(|_| Error::misfit())?);
@@ -297,6 +299,7 @@ impl Column {
     }
 
     /// Appends a float, also to a column of doubles.
+    #[inline]
     pub(crate) fn push_float(&mut self, value: f32) -> Result<()> {
         match &mut self.values {
             Values::Float32(values) => values.push(value),
@@ -307,6 +310,7 @@ impl Column {
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn push_double(&mut self, value: f64) -> Result<()> {
         let Values::Float64(values) = &mut self.values else {
             return Err(Error::misfit());

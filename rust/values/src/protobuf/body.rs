@@ -621,6 +621,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads a value. Surplus bits of a number are dropped, as all implementations do.
+    #[inline(always)]
     pub(super) fn scalar(&self, kind: Kind, input: &mut Input<'a>) -> Result<Scalar<'a>> {
         let zigzag = |value: u64| (value >> 1) as i64 ^ -((value & 1) as i64);
         Ok(match kind {

@@ -7,7 +7,7 @@ use brokerless_core::{Framed, Json};
 use crate::column::Column;
 use crate::limits::{Error, MOST_DECODED, Result};
 use crate::protobuf::body::{Key, Parts, Scalar, Walk};
-use crate::protobuf::plan::{Object, ProtobufPlan, Step};
+use crate::protobuf::plan::{Object, ProtobufPlan, Step, Way};
 use crate::protobuf::schema::{Field, Kind, Message, MessageId, ProtobufSchema, Shape};
 use crate::protobuf::wire::{Input, Wire};
 
@@ -59,12 +59,14 @@ impl ProtobufSchema {
     }
 }
 
-/// Completes the list of a column.
-fn close(columns: &mut [Column], list: Option<usize>) -> Result<()> {
-    match list.and_then(|at| columns.get_mut(at)) {
-        Some(column) => column.close(),
-        None => Ok(()),
-    }
+/// The column of a field, and the step to it; None if it has none.
+#[inline]
+fn to_column<'c, 'p>(
+    way: &'p Way,
+    columns: &'c mut [Column],
+) -> Option<(&'c mut Column, &'p Step)> {
+    let (at, step) = way.column.as_ref()?;
+    Some((columns.get_mut(*at)?, step))
 }
 
 struct Decoding<'a> {
@@ -152,8 +154,9 @@ impl<'a> Decoding<'a> {
         Ok(())
     }
 
-    /// Appends a message as its values come, in one pass. Returns false if a field comes twice or a oneof changes: then
-    /// parts of a value were appended, and a second look at all values must find the last ones.
+    /// Appends a message as its values come, in one pass. Returns false if they do not have the order of their numbers,
+    /// if one comes twice, or if a oneof changes: then parts of a value were appended, and a second look at all values
+    /// must find the last ones.
     fn stream(
         &mut self,
         message: &'a Message,
@@ -161,19 +164,31 @@ impl<'a> Decoding<'a> {
         mut input: Input<'a>,
         column: &mut Column,
     ) -> Result<bool> {
-        let rows = column.len();
-        let base = self.walk.found.len();
         let columns = column.fields()?;
-        // The list whose items are coming.
-        let mut list = None;
+        let mut ways = object.ways.as_slice();
         let mut oneofs = 0_u64;
-        while !input.is_empty() {
-            let (number, wire) = input.tag()?;
-            let position = message.position(number);
-            let field = position.and_then(|position| message.fields.get(position as usize));
-            let (Some(position), Some(field)) = (position, field.filter(|field| field.fits(wire)))
+        let mut tag = input.next_tag()?;
+        while let Some((number, wire)) = tag {
+            while let [way, rest @ ..] = ways
+                && way.number < number
+            {
+                self.leave_out(message, way, columns)?;
+                ways = rest;
+            }
+            let Some((way, rest)) = ways.split_first().filter(|(way, _)| way.number == number)
             else {
+                if message.position(number).is_some() {
+                    return Ok(false);
+                }
                 input.skip(number, wire)?;
+                tag = input.next_tag()?;
+                continue;
+            };
+            let field = message.fields.get(way.position as usize);
+            let field = field.ok_or_else(Error::misfit)?;
+            let Some((column, step)) = to_column(way, columns).filter(|_| field.fits(wire)) else {
+                input.skip(number, wire)?;
+                tag = input.next_tag()?;
                 continue;
             };
             if let Some(oneof) = field.oneof {
@@ -183,72 +198,81 @@ impl<'a> Decoding<'a> {
                 }
                 oneofs |= bit;
             }
-            let Some(&Some(at)) = object.columns.get(position as usize) else {
-                input.skip(number, wire)?;
-                continue;
-            };
-            if list != Some(at) {
-                close(columns, list.take())?;
-            }
-            let (Some(column), Some(Some(source))) = (columns.get_mut(at), object.sources.get(at))
-            else {
-                return Err(Error::misfit());
-            };
-            if column.len() > rows {
-                return Ok(false);
-            }
-            match (&source.step, field.kind) {
-                (Step::List(step), kind)
-                    if wire != Wire::StartGroup
-                        && matches!(**step, Step::Scalar | Step::Object(_)) =>
-                {
-                    list = Some(at);
-                    if !self.stream_items(kind, step, wire, &mut input, column.items()?)? {
-                        return Ok(false);
-                    }
+            ways = rest;
+            tag = match (step, field.kind) {
+                (Step::Scalar, kind) => {
+                    let scalar = self.walk.scalar(kind, &mut input)?;
+                    self.push(scalar, column)?;
+                    input.next_tag()?
                 }
                 (Step::Object(object), Kind::Message(id)) if wire == Wire::Sized => {
                     let part = input.part()?;
                     if !self.stream_message(id, object, part, column)? {
                         return Ok(false);
                     }
+                    input.next_tag()?
                 }
-                (Step::Scalar, kind) => {
-                    let scalar = self.walk.scalar(kind, &mut input)?;
-                    self.push(scalar, column)?;
+                (Step::List(step), kind)
+                    if wire != Wire::StartGroup
+                        && matches!(**step, Step::Scalar | Step::Object(_)) =>
+                {
+                    let items = column.items()?;
+                    let mut wire = wire;
+                    let next = loop {
+                        if wire == Wire::StartGroup
+                            || !self.stream_items(kind, step, wire, &mut input, items)?
+                        {
+                            return Ok(false);
+                        }
+                        match input.next_tag()? {
+                            Some((one, its)) if one == number && field.fits(its) => wire = its,
+                            next => break next,
+                        }
+                    };
+                    column.close()?;
+                    next
                 }
                 _ => {
-                    self.walk.note(position, wire, input.at())?;
-                    input.skip(number, wire)?;
+                    let base = self.walk.found.len();
+                    let mut wire = wire;
+                    let next = loop {
+                        self.walk.note(way.position, wire, input.at())?;
+                        input.skip(number, wire)?;
+                        match input.next_tag()? {
+                            Some((one, its)) if one == number && field.fits(its) => wire = its,
+                            next => break next,
+                        }
+                    };
+                    self.field(field, step, base..self.walk.found.len(), column)?;
+                    self.walk.found.truncate(base);
+                    next
                 }
-            }
-        }
-        close(columns, list)?;
-        self.walk.sort_found(base);
-        let mut at = base;
-        for (source, column) in object.sources.iter().zip(columns) {
-            let Some(source) = source else {
-                self.push_null(column)?;
-                continue;
             };
-            let values = self.values(source.position, base, &mut at);
-            if values.is_empty() && column.len() > rows {
-                continue;
-            }
-            let field = message.fields.get(source.position as usize);
-            let field = field.ok_or_else(Error::misfit)?;
-            if values.is_empty() {
-                self.missing(field, &source.step, column)?;
-            } else if column.len() > rows {
-                return Ok(false);
-            } else {
-                self.field(field, &source.step, values, column)?;
-            }
         }
-        self.walk.found.truncate(base);
-        self.make(1)?;
-        column.close()?;
+        for way in ways {
+            self.leave_out(message, way, columns)?;
+        }
+        self.end(object, column)?;
         Ok(true)
+    }
+
+    /// Appends the value of a field that is missing to its column.
+    fn leave_out(&mut self, message: &Message, way: &Way, columns: &mut [Column]) -> Result<()> {
+        let field = message.fields.get(way.position as usize);
+        match (to_column(way, columns), field) {
+            (Some((column, step)), Some(field)) => self.missing(field, step, column),
+            _ => Ok(()),
+        }
+    }
+
+    /// Completes a message all of whose fields have a value.
+    fn end(&mut self, object: &Object, column: &mut Column) -> Result<()> {
+        let columns = column.fields()?;
+        for &at in &object.absent {
+            self.push_null(columns.get_mut(at).ok_or_else(Error::misfit)?)?;
+        }
+        self.make(1)?;
+        column.close()
     }
 
     fn stream_message(
@@ -302,25 +326,23 @@ impl<'a> Decoding<'a> {
     ) -> Result<()> {
         let columns = column.fields()?;
         let mut at = base;
-        for (source, column) in object.sources.iter().zip(columns) {
-            let Some(source) = source else {
-                self.push_null(column)?;
+        for way in &object.ways {
+            let Some((column, step)) = to_column(way, columns) else {
                 continue;
             };
-            let field = message.fields.get(source.position as usize);
+            let field = message.fields.get(way.position as usize);
             let field = field.ok_or_else(Error::misfit)?;
-            let values = self.values(source.position, base, &mut at);
+            let values = self.values(way.position, base, &mut at);
             if values.is_empty() {
-                self.missing(field, &source.step, column)?;
+                self.missing(field, step, column)?;
             } else {
-                self.field(field, &source.step, values, column)?;
+                self.field(field, step, values, column)?;
             }
         }
-        self.make(1)?;
-        column.close()
+        self.end(object, column)
     }
 
-    /// The values of a field. `at` is where those of the field before it ended: columns mostly have the order of fields.
+    /// The values of a field. `at` is where those of the field before it ended: numbers mostly have the order of fields.
     fn values(&self, position: u32, base: usize, at: &mut usize) -> Range<usize> {
         let found = self.walk.found.as_slice();
         if *at > base
@@ -457,6 +479,7 @@ impl<'a> Decoding<'a> {
         }
     }
 
+    #[inline(always)]
     fn push(&mut self, scalar: Scalar<'_>, column: &mut Column) -> Result<()> {
         match scalar {
             Scalar::Int(value) => column.push_integer(value),

@@ -35,17 +35,18 @@ pub(super) enum Step {
 /// The fields of a message.
 #[derive(Debug)]
 pub(super) struct Object {
-    /// The field of each column.
-    pub(super) sources: Vec<Option<Source>>,
-    /// The column of each field.
-    pub(super) columns: Vec<Option<usize>>,
+    /// In the order of their numbers, in which most writers put them.
+    pub(super) ways: Vec<Way>,
+    /// The columns without a field.
+    pub(super) absent: Vec<usize>,
 }
 
-/// The field of a column: its position in the message.
+/// The way from a field to its column, if it has one.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct Way {
+    pub(super) number: u32,
     pub(super) position: u32,
-    pub(super) step: Step,
+    pub(super) column: Option<(usize, Step)>,
 }
 
 impl ProtobufSchema {
@@ -161,24 +162,30 @@ impl ProtobufSchema {
                     .zip(fields)
                     .map(|(position, field)| (field.name.as_str(), (position, field)))
                     .collect();
-                let mut sources = Vec::with_capacity(columns.len());
-                let mut of_fields = vec![None; fields.len()];
+                let mut absent = Vec::new();
+                let mut to_columns: Vec<_> = fields.iter().map(|_| None).collect();
                 for (at, (name, column)) in columns.iter().enumerate() {
-                    sources.push(match places.get(name.as_str()) {
-                        Some(&(position, field)) => {
-                            if let Some(place) = of_fields.get_mut(position as usize) {
-                                *place = Some(at);
-                            }
-                            let step = self.field_step(field, column)?;
-                            Some(Source { position, step })
+                    let found = places.get(name.as_str());
+                    match found.and_then(|&(position, field)| {
+                        Some((to_columns.get_mut(position as usize)?, field))
+                    }) {
+                        Some((place, field)) => {
+                            *place = Some((at, self.field_step(field, column)?))
                         }
-                        None => None,
-                    });
+                        None => absent.push(at),
+                    }
                 }
-                Step::Object(Object {
-                    sources,
-                    columns: of_fields,
-                })
+                let mut ways: Vec<_> = (0..)
+                    .zip(fields)
+                    .zip(to_columns)
+                    .map(|((position, field), column)| Way {
+                        number: field.number,
+                        position,
+                        column,
+                    })
+                    .collect();
+                ways.sort_unstable_by_key(|way| way.number);
+                Step::Object(Object { ways, absent })
             }
             _ => return Err(Error::misfit()),
         })

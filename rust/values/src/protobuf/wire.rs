@@ -45,6 +45,21 @@ impl<'a> Input<'a> {
             self.at += 1;
             return Ok(byte.into());
         }
+        if let Some(&word) = rest.first_chunk() {
+            let word = u64::from_le_bytes(word);
+            let ends = !word & 0x8080_8080_8080_8080;
+            if ends != 0 {
+                let bits = ends.trailing_zeros() + 1;
+                self.at += bits as usize / 8;
+                return Ok(compact(word & (u64::MAX >> (64 - bits))));
+            }
+        }
+        self.long_varint()
+    }
+
+    /// Reads a varint of more than eight bytes, or one near the end of the body.
+    fn long_varint(&mut self) -> Result<u64> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
         let mut value = 0;
         for (index, &byte) in rest.iter().take(10).enumerate() {
             value |= u64::from(byte & 0x7f) << (7 * index);
@@ -59,30 +74,33 @@ impl<'a> Input<'a> {
     }
 
     /// Reads `N` bytes.
+    #[inline]
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.take(N)?;
         Ok(bytes.first_chunk().copied().unwrap_or([0; N]))
     }
 
     /// Reads a length, and returns that many bytes.
+    #[inline]
     pub(super) fn sized(&mut self) -> Result<&'a [u8]> {
         let length = self.varint()?;
         self.take(usize::try_from(length).unwrap_or(usize::MAX))
     }
 
     /// Reads a length, and returns that many bytes as an input of their own.
+    #[inline]
     pub(super) fn part(&mut self) -> Result<Self> {
         let length = self.sized()?.len();
         let bytes = self.bytes.get(..self.at).unwrap_or_default();
         Ok(Self::new(bytes, self.at - length))
     }
 
+    #[inline]
     fn take(&mut self, length: usize) -> Result<&'a [u8]> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let taken = rest.get(..length).ok_or_else(|| {
-            let left = rest.len();
-            Error::new(format!("a value has {length} bytes, but {left} are left"))
-        })?;
+        let Some(taken) = rest.get(..length) else {
+            return Err(cut(length, rest.len()));
+        };
         self.at += length;
         Ok(taken)
     }
@@ -105,6 +123,15 @@ impl<'a> Input<'a> {
             0 => Err(Error::new("the number of a field is 0")),
             number => Ok((number, wire)),
         }
+    }
+
+    /// Reads the same of the next value; None at the end.
+    #[inline]
+    pub(super) fn next_tag(&mut self) -> Result<Option<(u32, Wire)>> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        self.tag().map(Some)
     }
 
     /// Skips the value of a field. A value that ends too early is an error, even of an unknown field.
@@ -145,4 +172,17 @@ impl<'a> Input<'a> {
         }
         Ok(())
     }
+}
+
+/// The seven lower bits of each byte, one after the other.
+#[inline]
+fn compact(word: u64) -> u64 {
+    let pairs = (word & 0x7f00_7f00_7f00_7f00) >> 1 | word & 0x007f_007f_007f_007f;
+    let fours = (pairs & 0x3fff_0000_3fff_0000) >> 2 | pairs & 0x0000_3fff_0000_3fff;
+    (fours & 0x0fff_ffff_0000_0000) >> 4 | fours & 0x0fff_ffff
+}
+
+#[cold]
+fn cut(length: usize, left: usize) -> Error {
+    Error::new(format!("a value has {length} bytes, but {left} are left"))
 }
