@@ -49,7 +49,8 @@ def pytest_runtest_logreport(report):
     """Count the test for docs/reliability.md, in the process that runs it."""
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
     if (is_worker or not hasattr(report, "node")) and (report.when == "call" or report.outcome != "passed"):
-        note({"what": "test", "of": report.outcome, "times": 1, "test": report.nodeid})
+        why = report.longrepr[2].removeprefix("Skipped: ") if report.outcome == "skipped" else None
+        note({"what": "test", "of": report.outcome, "times": 1, "test": report.nodeid, "why": why})
 
 
 def pytest_collection_modifyitems(items):
