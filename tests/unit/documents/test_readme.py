@@ -82,7 +82,7 @@ def test_the_picture_shows_what_a_terminal_shows(options, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["report.png", "report-dark.png"])
+@pytest.mark.parametrize("name", ["report.png", "report-dark.png", "report-narrow.png", "report-narrow-dark.png"])
 def test_the_picture_of_the_report_shows_the_text_of_the_page(name, monkeypatch):
     """The tool writes the text beside the pixels: a browser may draw them otherwise on each machine."""
     image = pytest.importorskip("PIL.Image")
