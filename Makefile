@@ -149,10 +149,10 @@ build/libraries: .venv-wheels/.installed
 
 reliability: CHECKS ?= test promises hunt
 reliability: setup  ## docs/reliability.md: what the tests try, how often, and how often it holds; CHECKS="test promises hunt" or others
-	rm -f build/tally.jsonl build/failed
-	for check in $(CHECKS); do BROKERLESS_TALLY=$(CURDIR)/build/tally.jsonl $(MAKE) $$check || touch build/failed; done
-	.venv/bin/python tools/reliability build/tally.jsonl $(CHECKS) > build/reliability.md && mv build/reliability.md docs/reliability.md
-	[ ! -f build/failed ]
+	mkdir -p build && : > build/failed && .venv/bin/python tools/reliability build/tally.jsonl --begin
+	for check in $(CHECKS); do BROKERLESS_TALLY=$(CURDIR)/build/tally.jsonl $(MAKE) $$check || echo $$check >> build/failed; done
+	.venv/bin/python tools/reliability build/tally.jsonl $(CHECKS) --failed $$(cat build/failed) > build/reliability.md && mv build/reliability.md docs/reliability.md
+	[ ! -s build/failed ]
 
 coverage: setup .venv/.tools  ## the lines of Python and Rust that no test of tests/unit, tests/crash and the crates runs; needs the LLVM tools of Rust's LLVM
 	.venv/bin/pip install --group coverage && .venv/bin/python tools/coverage

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-TOOL = str(Path(__file__).parents[3] / "tools/release")
+TOOLS = Path(__file__).parents[3] / "tools"
+TOOL, RELIABILITY, PUBLISHED = (str(TOOLS / name) for name in ("release", "reliability", "published_readme.py"))
 
 
 def load(tool):
@@ -95,6 +96,7 @@ It ended on 2026-01-02. *Held* counts the cases in tests that did not fail: a fa
 
 | what | tried | held | command |
 | --- | ---: | ---: | --- |
+{kinds}
 | [Damaged logs](#damaged-logs) | {tried} | {held} | `make test-python` |
 
 | case | tried | held |
@@ -103,12 +105,15 @@ It ended on 2026-01-02. *Held* counts the cases in tests that did not fail: a fa
 
 | folder | passed | failed | skipped |
 | --- | ---: | ---: | ---: |
-| `tests/unit` | 7,129 | {failed} | 12 |
+| `tests/conformance` | 665 | 0 | 0 |
+| `tests/crash` | 92 | 0 | 0 |
+| `tests/spark` | 512 | 0 | 0 |
+| `tests/unit` | {passed} | {failed} | 12 |
 """
 FAILED_TEST = "\nThese tests failed:\n\n- `tests/unit/test_a.py::test_b[0]`\n"
 
 
-def reliable(root, *, end="", **values):
+def reliable(root, *, end="", without="", **values):
     """Commit the page of a run of tests on the commit that is checked out."""
     values = {
         "commit": git(root, "rev-parse", "--short=10", "HEAD").strip(),
@@ -116,7 +121,10 @@ def reliable(root, *, end="", **values):
         "held": "1,347",
     } | values
     (root / "docs").mkdir(exist_ok=True)
-    (root / "docs/reliability.md").write_text(PAGE.format(**{"kind_held": "47", "failed": "0"} | values) + end)
+    titles = [kind.title for kind in load(RELIABILITY).KINDS if kind.title not in ("Damaged logs", without)]
+    kinds = "\n".join(f"| [{title}](#a) | 3 | 3 | `make test` |" for title in titles)
+    values = {"kinds": kinds, "kind_held": "47", "passed": "7,129", "failed": "0"} | values
+    (root / "docs/reliability.md").write_text(PAGE.format(**values) + end)
     git(root, "add", "docs")
     git(root, "commit", "--quiet", "--allow-empty", "--message", "Test")
 
@@ -125,12 +133,13 @@ def reliable(root, *, end="", **values):
 def checkout(tmp_path):
     root = tmp_path / "checkout"
     project = Path(TOOL).parents[1].joinpath("pyproject.toml").read_text()
-    settings = project[project.index("[tool.towncrier]") :]
+    settings = '[project.urls]\nSource = "https://example.com"\n' + project[project.index("[tool.towncrier]") :]
     for name, text in (FILES | {"pyproject.toml": settings, ".gitignore": "__pycache__/\n"}).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     (root / "tools").mkdir()
-    shutil.copy(TOOL, root / "tools/release")
+    for tool in (TOOL, RELIABILITY, PUBLISHED):
+        shutil.copy(tool, root / "tools")
     git(tmp_path, "init", "--quiet", "--initial-branch=main", root)
     for setting in ("user.name=a", "user.email=a@example.com", "commit.gpgsign=false"):
         git(root, "config", *setting.split("="))
@@ -147,6 +156,8 @@ def prepared(checkout, monkeypatch):
 
     def run(program, *arguments):
         if program == "cargo":
+            if arguments[0] == "fetch":
+                return
             lock = (checkout / arguments[-1]).with_name("Cargo.lock")
             lock.write_text(lock.read_text().replace("1.1.0", "1.2.0"))
             return
@@ -258,6 +269,8 @@ def test_a_version_that_cannot_be_is_refused(checkout, prepared, version, messag
         ({"held": "0", "tried": "0"}, "what was not tried: .*Damaged logs.* 0 0"),
         ({"kind_held": "46"}, "shows failures, .*: one log, with each verb 47 46"),
         ({"failed": "1"}, "shows failures, .*: `tests/unit` 7,129 1 12"),
+        ({"without": "Real brokers"}, "shows nothing of Real brokers"),
+        ({"passed": "0"}, "shows nothing of tests/unit"),
         ({"commit": "main"}, "names no commit"),
         ({"commit": "0123456789"}, "the commit 0123456789, which this clone lacks: run `git fetch`"),
     ],
@@ -270,7 +283,10 @@ def test_a_release_whose_tests_failed_is_refused(checkout, prepared, page, messa
     assert state(checkout) == before
 
 
-@pytest.mark.parametrize("name", ["src/brokerless/a.py", "rust/core/src/a.rs", "java/A.java", "tools/native.py"])
+@pytest.mark.parametrize(
+    "name",
+    ["src/brokerless/a.py", "rust/core/src/a.rs", "java/A.java", "tools/native.py", "tools/requirements/wheels.txt"],
+)
 def test_a_release_of_code_that_was_not_tested_is_refused(checkout, prepared, name):
     write(checkout, name)
     with pytest.raises(SystemExit, match=f"the code has changed since: {name}. Run `make reliability`"):
@@ -291,7 +307,7 @@ OF_OTHERS = '\n[[package]]\nname = "b"\nversion = "3.0.0"\nsource = "registry"\n
     [
         ("Cargo.lock", LOCK.format("1.1.0") + OF_OTHERS),
         ("Cargo.toml", FILES["Cargo.toml"] + "\n[profile.release]\nlto = true\n"),
-        ("pyproject.toml", '[project]\nname = "brokerless"\ndependencies = ["pyarrow>=19"]\n'),
+        ("pyproject.toml", '[project]\nurls.Source = "https://example.com"\ndependencies = ["pyarrow>=19"]\n'),
     ],
 )
 def test_a_release_with_other_crates_or_flags_than_those_tested_is_refused(checkout, prepared, name, text):
@@ -333,11 +349,37 @@ def test_the_page_of_this_clone_can_be_read():
     rows = [row for row in map(module.cells, page.splitlines()) if row]
     assert ["what", "tried", "held", "command"] in rows
     assert {len(row) for row in rows} <= {2, 3, 4}
+    assert module.untried(page) == []
+
+
+def test_a_renamed_file_is_a_change(checkout, prepared):
+    write(checkout, "src/brokerless/a.py")
+    reliable(checkout)
+    git(checkout, "mv", "src/brokerless/a.py", "docs/a.py")
+    git(checkout, "commit", "--quiet", "--message", "Move")
+    with pytest.raises(SystemExit, match=r"the code has changed since: src/brokerless/a\.py"):
+        prepared.prepare("1.2.0")
+
+
+def test_the_page_is_of_a_commit_that_did_not_change_while_it_was_tested(checkout):
+    """And it lists the checks that failed, of whose tests in Rust only the exit code is known."""
+    tool, tally = checkout / "tools/reliability", checkout.parent / "tally"
+
+    def run(*words):
+        return subprocess.run([sys.executable, tool, tally, *words], check=False, capture_output=True, text=True)
+
+    assert run("--begin").returncode == 0
+    page = run("test-core", "promises", "--failed", "test-core").stdout
+    assert page.endswith("\nThese tests failed:\n\n- `make test-core`\n")
+    assert "The run was without `make test-oldest`, `make test-python`, `make test-jar` and `make hunt`." in page
+    (checkout / "CHANGELOG.md").write_text("other")
+    assert "the checkout has changes" in run("test-core").stderr
+    git(checkout, "commit", "--quiet", "--all", "--message", "Change")
+    assert "the tests ran on another commit" in run("test-core").stderr
 
 
 @pytest.mark.slow
 def test_prepare_with_the_real_programs(checkout):
-    pytest.importorskip("towncrier")
     subprocess.run([sys.executable, "tools/release", "prepare", "1.2.0"], cwd=checkout, check=True)
     assert git(checkout, "status", "--porcelain") == ""
     assert [path.name for path in (checkout / "changes").iterdir()] == ["README.md"]
