@@ -349,7 +349,8 @@ def test_the_page_of_this_clone_can_be_read():
     rows = [row for row in map(module.cells, page.splitlines()) if row]
     assert ["what", "tried", "held", "command"] in rows
     assert {len(row) for row in rows} <= {2, 3, 4}
-    assert module.untried(page) == []
+    # A page of an older commit may lack the newest kinds.
+    assert not {"Real brokers", "Hostile bytes", "tests/unit"} & {*module.untried(page)}
 
 
 def test_a_renamed_file_is_a_change(checkout, prepared):

@@ -13,6 +13,7 @@ import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
@@ -31,6 +32,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -119,7 +121,19 @@ public class Client {
             for (int i = 0; i < command.get("partitions").asInt(); i++) {
                 ends.put(new TopicPartition(name, i), OffsetSpec.latest());
             }
-            admin.listOffsets(ends).all().get();
+            long deadline = System.nanoTime() + 60_000_000_000L;
+            boolean isMade = false;
+            while (!isMade) {
+                try {
+                    admin.listOffsets(ends).all().get();
+                    isMade = true;
+                } catch (ExecutionException error) {
+                    if (!(error.getCause() instanceof RetriableException) || System.nanoTime() > deadline) {
+                        throw error;
+                    }
+                    Thread.sleep(10);
+                }
+            }
         }
     }
 
