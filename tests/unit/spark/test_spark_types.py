@@ -50,4 +50,9 @@ def test_what_is_null_stays_null():
     rows = [None, {"a": None, "b": None, "c": None}, {"a": [1, None], "b": [("x", None)], "c": {}}]
     found = spark_column(pa.array(rows, kind), spark_type(kind))
     assert found.to_pylist() == rows
-    assert spark_column(pa.array(rows, kind).slice(0, 2), spark_type(kind)).to_pylist() == rows[:2]
+    for start, stop in ((0, 2), (1, 3), (1, 2), (2, 3), (3, 3)):
+        part = pa.array(rows, kind).slice(start, stop - start)
+        for one, wanted in ((part, rows[start:stop]), *((part.field(at), None) for at in range(3))):
+            made = spark_column(one, spark_type(one.type))
+            made.validate(full=True)
+            assert made.to_pylist() == (one.to_pylist() if wanted is None else wanted)

@@ -186,11 +186,11 @@ impl<'a> Decoding<'a> {
             };
             let field = message.fields.get(way.position as usize);
             let field = field.ok_or_else(Error::misfit)?;
-            let Some((column, step)) = to_column(way, columns).filter(|_| field.fits(wire)) else {
+            if !field.fits(wire) {
                 input.skip(number, wire)?;
                 tag = input.next_tag()?;
                 continue;
-            };
+            }
             if let Some(oneof) = field.oneof {
                 let bit = 1_u64.checked_shl(oneof).unwrap_or_default();
                 if bit == 0 || oneofs & bit != 0 {
@@ -198,6 +198,11 @@ impl<'a> Decoding<'a> {
                 }
                 oneofs |= bit;
             }
+            let Some((column, step)) = to_column(way, columns) else {
+                input.skip(number, wire)?;
+                tag = input.next_tag()?;
+                continue;
+            };
             ways = rest;
             tag = match (step, field.kind) {
                 (Step::Scalar, kind) => {

@@ -186,3 +186,39 @@ fn compact(word: u64) -> u64 {
 fn cut(length: usize, left: usize) -> Error {
     Error::new(format!("a value has {length} bytes, but {left} are left"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode;
+
+    #[test]
+    fn a_varint_is_the_same_however_much_follows_it_and_none_if_it_is_cut() {
+        let edges = (0..64).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit, (1 << bit) | 1]);
+        for value in edges.chain([u64::MAX, 0x0123_4567_89ab_cdef]) {
+            let mut written = Vec::new();
+            encode::varint(value, &mut written);
+            for cut in 0..written.len() {
+                let bytes = written.get(..cut).unwrap_or_default();
+                assert!(Input::new(bytes, 0).varint().is_err(), "{value} {cut}");
+            }
+            for (rest, byte) in
+                (0..12).flat_map(|rest| [0, 0x7f, 0x80, 0xff].map(|one| (rest, one)))
+            {
+                let mut bytes = written.clone();
+                bytes.resize(written.len() + rest, byte);
+                let mut input = Input::new(&bytes, 0);
+                assert_eq!(input.varint().ok(), Some(value), "{rest} {byte}");
+                assert_eq!(input.at(), written.len());
+            }
+        }
+        // With surplus zeros, and with more than ten bytes.
+        for zeros in 1..12 {
+            let mut bytes = vec![0x85];
+            bytes.resize(zeros, 0x80);
+            bytes.push(0);
+            let found = Input::new(&bytes, 0).varint().ok();
+            assert_eq!(found, (bytes.len() <= 10).then_some(5), "{zeros}");
+        }
+    }
+}

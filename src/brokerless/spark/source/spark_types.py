@@ -46,6 +46,9 @@ _NUMBERS: dict[pa.DataType, pa.DataType] = {
 def spark_column(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     """Return a column in Spark's type; a time beyond the range of that type becomes null."""
     made: pa.Array[Any]
+    if column.offset:
+        # Arrow makes no list or map with nulls from the offsets of a slice.
+        column = pa.concat_arrays([column, column.slice(0, 0)])
     if column.type == kind:
         made = column
     elif isinstance(kind, pa.TimestampType):
