@@ -10,7 +10,6 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from brokerless.log.log import Log
-    from brokerless.values.decoding import Decoding, OnDecodeError, SchemaChoice
-    from brokerless.values.encoding import Encoding
+    from brokerless.values.forms import Forms
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _PROGRESS_SECONDS = 0.2
 # The largest Kafka int and long; a log has no larger numbers.
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -250,21 +249,6 @@ def parse_bytes(text: bytes, bytes_as: str, option: str) -> bytes:
         raise click.BadParameter(f"{text.decode(errors='replace')!r} is not {bytes_as}", param_hint=option) from None
 
 
-def _of_schemas(place: str) -> tuple[Callable[[_Command], _Command], ...]:
-    """Return the options that name schemas, which are in `place` by default."""
-    return (
-        click.option("--context", help="Context of the schemas.  [default: that of the subject, else the default one]"),
-        click.option("--subject", help="Subject of the values.  [default: TOPIC-value]"),
-        click.option(
-            "--schemas",
-            metavar="PATH",
-            type=existing_path,
-            help="Log directory with the registry's topic _schemas, or a file of `brokerless schemas list --save`.  "
-            f"[default: {place}]",
-        ),
-    )
-
-
 def decode_options(function: _Command) -> _Command:
     """Add the options that decode keys and values to columns; the command gets a `Decoding` as `decode`, or None."""
     return _decode_options(
@@ -288,148 +272,116 @@ def decode_text_options(function: _Command) -> _Command:
 def _decode_options(function: _Command, *, schemas: str, schema: str, null: str) -> _Command:
     """Add them with the words for the defaults of --schemas and --schema, and for `null`."""
 
-    @functools.wraps(function)
-    def with_decoding(
-        *args: Any,  # noqa: ANN401
-        decode: str | None,
-        schemas: str | None,
-        subject: str | None,
-        context: str | None,
-        schema: SchemaChoice | int | None,
-        on_decode_error: OnDecodeError,
-        **kwargs: Any,  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401
-        return function(*args, decode=_decoding(decode, schemas, subject, context, schema, on_decode_error), **kwargs)
+    def kind() -> type[Forms]:
+        from brokerless.values.decoding import Decoding
 
-    for decorate in (
-        click.option(
-            "--on-decode-error",
-            type=click.Choice(["null", "raise", "skip"]),
-            default="null",
-            show_default=True,
-            help=f"{null}; raise ends the output there; skip leaves the record out.",
-        ),
-        click.option(
-            "--schema",
-            metavar="CHOICE",
-            callback=_schema_choice,
-            help="Types of values of a registry: writer (JSON text, each by its own schema), latest (those of the "
-            "subject's newest version), union (the fields of all versions), or the ID of a schema.  "
-            f"[default: {schema}]",
-        ),
-        *_of_schemas(schemas),
-        click.option(
-            "--decode",
-            metavar="PART=FORM,...",
-            help="Decode values and keys, as value=registry,key=utf8. Forms: registry (the schemas of a schema "
-            "registry), utf8, json, int32, int64, float32, float64, uuid, hex.",
-        ),
-    ):
-        with_decoding = decorate(with_decoding)
-    return with_decoding  # type: ignore[return-value]
+        return Decoding
 
-
-def _schema_choice(_context: click.Context, _option: click.Parameter, text: str | None) -> SchemaChoice | int | None:
-    match text:
-        case None | "writer" | "latest" | "union":
-            return text
-        case _ if text.isdecimal():
-            return int(text)
-    raise click.BadParameter(f"{text!r} is neither writer, latest, union nor the ID of a schema")
+    on_error = click.option(
+        "--on-decode-error",
+        "on_error",
+        type=click.Choice(["null", "raise", "skip"]),
+        default="null",
+        show_default=True,
+        help=f"{null}; raise ends the output there; skip leaves the record out.",
+    )
+    of_schema = _schema_option(
+        ("writer", "latest", "union"),
+        "Types of values of a registry: writer (JSON text, each by its own schema), latest (those of the subject's "
+        f"newest version), union (the fields of all versions), or the ID of a schema.  [default: {schema}]",
+    )
+    forms = (
+        "Decode values and keys, as value=registry,key=utf8. Forms: registry (the schemas of a schema registry), utf8, "
+        "json, int32, int64, float32, float64, uuid, hex."
+    )
+    return _forms_options(function, kind, "decode", forms, schemas, {"on_error": on_error, "schema": of_schema})
 
 
 def encode_options(function: _Command) -> _Command:
     """Add the options that encode keys and values; the command gets an `Encoding` as `encode`, or None."""
 
+    def kind() -> type[Forms]:
+        from brokerless.values.encoding import Encoding
+
+        return Encoding
+
+    of_schema = _schema_option(
+        ("latest",),
+        "Schema of values of a registry: latest (the newest version of the subject), or the ID of a schema.  "
+        "[default: latest]",
+    )
+    forms = (
+        "Encode values and keys, as value=registry,key=utf8. Forms: those of `read --decode`; and avro and protobuf, "
+        "which are registry with a schema of this type."
+    )
+    return _forms_options(function, kind, "encode", forms, "PATH", {"schema": of_schema})
+
+
+def _schema_option(choices: tuple[str, ...], text: str) -> _Decorator:
+    def choice(_context: click.Context, _option: click.Parameter, text: str | None) -> str | int | None:
+        if text is None or text in choices:
+            return text
+        if text.isdecimal():
+            return int(text)
+        raise click.BadParameter(f"{text!r} is neither {', '.join(choices)} nor the ID of a schema")
+
+    return click.option("--schema", metavar="CHOICE", callback=choice, help=text)
+
+
+def _forms_options(
+    function: _Command, kind: Callable[[], type[Forms]], verb: str, text: str, place: str, more: dict[str, _Decorator]
+) -> _Command:
+    """Add the option `verb` with its help text, and those that go with it.
+
+    Args:
+        function: the command. Its argument `verb` is what `kind` makes of the options; None without the option.
+        kind: imports and returns the class.
+        verb: "decode" or "encode".
+        text: the help text of the option.
+        place: the place of the schemas by default.
+        more: further options, by the names of their fields.
+    """
+    options = {
+        **more,
+        "context": click.option(
+            "--context", help="Context of the schemas.  [default: that of the subject, else the default one]"
+        ),
+        "subject": click.option("--subject", help="Subject of the values.  [default: TOPIC-value]"),
+        "schemas": click.option(
+            "--schemas",
+            metavar="PATH",
+            type=existing_path,
+            help="Log directory with the registry's topic _schemas, or a file of `brokerless schemas list --save`.  "
+            f"[default: {place}]",
+        ),
+    }
+
+    def chosen(forms: str | None, given: dict[str, Any]) -> Forms | None:
+        given = {name: value for name, value in given.items() if value is not None}
+        if forms is None:
+            # The others have no effect by themselves; that of errors has a default.
+            if given.keys() - {"on_error"}:
+                needing = "--schemas, --subject, --context and --schema"
+                raise click.UsageError(f"{needing} need --{verb}, such as --{verb} value=registry")
+            return None
+        from brokerless.state.schemas import Schemas
+
+        try:
+            if "schemas" in given:
+                given["schemas"] = Schemas(given["schemas"])
+            return kind().of(kind().parsed(forms) | given)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+
     @functools.wraps(function)
-    def with_encoding(
-        *args: Any,  # noqa: ANN401
-        encode: str | None,
-        schemas: str | None,
-        subject: str | None,
-        context: str | None,
-        schema: str | int | None,
-        **kwargs: Any,  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401
-        return function(*args, encode=_encoding(encode, schemas, subject, context, schema), **kwargs)
+    def command(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        given = {name: kwargs.pop(name) for name in options}
+        kwargs[verb] = chosen(kwargs[verb], given)
+        return function(*args, **kwargs)
 
-    for decorate in (
-        click.option(
-            "--schema",
-            metavar="CHOICE",
-            callback=_written_schema,
-            help="Schema of values of a registry: latest (the newest version of the subject), or the ID of a schema.  "
-            "[default: latest]",
-        ),
-        *_of_schemas("PATH"),
-        click.option(
-            "--encode",
-            metavar="PART=FORM,...",
-            help="Encode values and keys, as value=registry,key=utf8. Forms: those of `read --decode`; and avro and "
-            "protobuf, which are registry with a schema of this type.",
-        ),
-    ):
-        with_encoding = decorate(with_encoding)
-    return with_encoding  # type: ignore[return-value]
-
-
-def _written_schema(_context: click.Context, _option: click.Parameter, text: str | None) -> str | int | None:
-    if text is None or text == "latest":
-        return text
-    if text.isdecimal():
-        return int(text)
-    raise click.BadParameter(f"{text!r} is neither latest nor the ID of a schema")
-
-
-def _encoding(
-    text: str | None, schemas: str | None, subject: str | None, context: str | None, schema: str | int | None
-) -> Encoding | None:
-    from brokerless.values.encoding import Encoding
-
-    if text is None:
-        if (schemas, subject, context, schema) != (None, None, None, None):
-            needing = "--schemas, --subject, --context and --schema"
-            raise click.UsageError(f"{needing} need --encode, such as --encode value=registry")
-        return None
-    from brokerless.state.schemas import Schemas
-
-    given = Encoding.parsed(text) | {"subject": subject, "context": context}
-    if schema is not None:
-        given["schema"] = schema
-    try:
-        return Encoding.of(given | ({} if schemas is None else {"schemas": Schemas(schemas)}))
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _decoding(
-    text: str | None,
-    schemas: str | None,
-    subject: str | None,
-    context: str | None,
-    schema: SchemaChoice | int | None,
-    on_error: OnDecodeError,
-) -> Decoding | None:
-    from brokerless.values.decoding import Decoding
-
-    if text is None:
-        if (schemas, subject, context, schema) != (None, None, None, None):
-            needing = "--schemas, --subject, --context and --schema"
-            raise click.UsageError(f"{needing} need --decode, such as --decode value=registry")
-        return None
-    from brokerless.state.schemas import Schemas
-
-    try:
-        return replace(
-            Decoding.of(text),
-            schemas=None if schemas is None else Schemas(schemas),
-            subject=subject,
-            context=context,
-            schema=schema,
-            on_error=on_error,
-        )
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    for decorate in (*options.values(), click.option(f"--{verb}", metavar="PART=FORM,...", help=text)):
+        command = decorate(command)
+    return command  # type: ignore[return-value]
 
 
 compression_option = click.option(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
 from brokerless.arguments import unknown
-from brokerless.values.forms import Form, Forms
+from brokerless.values.forms import Form, Forms, is_schema_id
 from brokerless.wording import option
 
 OnDecodeError = Literal["null", "raise", "skip"]
@@ -57,8 +57,7 @@ class Decoding(Forms):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        is_id = isinstance(self.schema, int) and not isinstance(self.schema, bool)
-        if self.schema is not None and not is_id and self.schema not in _CHOICES:
+        if self.schema is not None and not is_schema_id(self.schema) and self.schema not in _CHOICES:
             raise unknown("choice of schemas", str(self.schema), _CHOICES)
         if self.on_error not in _ON_ERROR:
             raise unknown("on_error", self.on_error, _ON_ERROR)

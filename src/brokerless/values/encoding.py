@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from brokerless.arguments import unknown
-from brokerless.values.forms import REGISTRY, Form, Forms
+from brokerless.values.forms import REGISTRY, Form, Forms, is_schema_id
 
 EncodeForm = Form | Literal["avro", "protobuf"]
 """The forms that are decoded, and "registry" for schemas of one type."""
@@ -50,7 +50,8 @@ class Encoding(Forms):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.schema, int) and self.schema != _LATEST:
-            raise unknown("choice of a schema", self.schema, [_LATEST])
-        if isinstance(self.schema, int) and self.value not in self.framed:
+        is_id = is_schema_id(self.schema)
+        if not is_id and self.schema != _LATEST:
+            raise unknown("choice of a schema", str(self.schema), [_LATEST])
+        if is_id and self.value not in self.framed:
             raise ValueError(f"the schema {self.schema} is for values in the form {REGISTRY}: encode value={REGISTRY}")

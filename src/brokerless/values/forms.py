@@ -20,6 +20,11 @@ REGISTRY = "registry"
 PARTS = ("key", "value")
 
 
+def is_schema_id(choice: object) -> bool:
+    """Return whether a choice of a schema is an id. To Python, a boolean is a number."""
+    return isinstance(choice, int) and not isinstance(choice, bool)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Forms:
     """The forms of keys and values, and the schemas. `Decoding` and `Encoding` say what each field means."""

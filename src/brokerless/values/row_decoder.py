@@ -90,8 +90,7 @@ class RowDecoder:
         *,
         targets: Mapping[str, Target] | None = None,
     ) -> None:
-        is_framed = REGISTRY in (decoding.key, decoding.value)
-        if is_framed and decoding.schemas is None:
+        if decoding.needs_schemas:
             raise ValueError("decode: name the schemas: bl.Schemas(path)")
         self._decoding, self.columns = decoding, list(columns)
         self.leaves_out = decoding.on_error == "skip"
@@ -101,7 +100,7 @@ class RowDecoder:
             if column not in known:
                 raise unknown("column", column, known)
         stored = [column for column in columns if column in _native.ROW_COLUMNS]
-        needed = [*decoding.parts, *_PLACE, *(["headers"] if is_framed else [])]
+        needed = [*decoding.parts, *_PLACE, *(["headers"] if decoding.is_framed else [])]
         self.input_columns = list(dict.fromkeys([*stored, *needed]))
         registry = [part for part in decoding.parts if decoding.form(part) == REGISTRY]
         chosen = {part: target(decoding, set(topics), part) for part in registry} if targets is None else targets

@@ -144,6 +144,7 @@ def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(tmp_pat
             "all versions of gone-value are deleted",
         ),
         ({"value": "avro", "schemas": ..., "schema": 77}, ValueError, "no schema with the id 77"),
+        ({"value": "registry", "schemas": ..., "schema": True}, ValueError, "unknown choice of a schema 'True'"),
         (7, TypeError, "a dict such as"),
     ],
 )
