@@ -1,10 +1,18 @@
 """Logs that we wrote, in the hands of real brokers: nothing recovered, every record served, every new one stored."""
 
+import base64
+import io
+import json
+from pathlib import Path
+
+import fastavro
 import pytest
 from filling import CODECS, ISOLATION_LEVELS, PRODUCER, check_with_dump_tool, seen, transaction, write
 from kafka import Broker, OldBroker, as_consumed, complaints
 
 import brokerless as bl
+
+REGISTRY = Path(__file__).parents[2] / "examples/registry"
 
 
 def fill(log_dir, topic):
@@ -51,6 +59,29 @@ def test_a_new_cluster_starts_on_what_we_wrote(client, tmp_path):
     assert "Skipping recovery of 2 logs" in said
     assert complaints(said) == []
     assert seen(data, "t") == after
+
+
+def test_encoded_values_are_those_that_a_consumer_gets(client, tmp_path):
+    """Behind a registry's framing, with a schema that a registry stored, and read by a decoder of others."""
+    schemas = bl.Schemas(REGISTRY)
+    order = {"id": -7, "buyer": "ä", "amount": 2.5, "currency": "EUR", "tags": ["x", ""], "priority": "HIGH"}
+    orders = [order | {"id": number} for number in range(500)]
+    data = tmp_path / "data"
+    encode = {"value": "registry", "key": "int64", "schemas": schemas, "schema": 3}
+    with bl.Producer(data, "orders", partitions=1, compression="zstd", encode=encode) as producer:
+        producer.send([{"key": one["id"], "value": one} for one in orders])
+    with Broker(data, log=tmp_path / "broker.log") as broker:
+        found = client.consume(broker, "orders")
+        # The broker's own records follow ours.
+        assert len(client.produce(broker, "orders", 0, 5)) == 5
+        assert complaints(broker.log) == []
+    schema = fastavro.parse_schema(json.loads(schemas.schema(3).text))
+    assert len(found) == len(orders)
+    for row, one in zip(found, orders, strict=True):
+        value = base64.b64decode(row["value"])
+        assert value[:5] == b"\0\0\0\0\3"
+        assert fastavro.schemaless_reader(io.BytesIO(value[5:]), schema, None) == one
+        assert int.from_bytes(base64.b64decode(row["key"]), signed=True) == one["id"]
 
 
 def test_a_broker_goes_on_with_a_log_that_we_extended(client, tmp_path):
