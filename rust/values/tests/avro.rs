@@ -88,6 +88,16 @@ fn encoded(schema: &AvroSchema, json: &Value) -> Result<Vec<u8>, String> {
 }
 
 #[test]
+fn the_size_of_a_decimal_in_a_schema_takes_no_memory() {
+    for (size, is_encoded) in [(4096, true), (4097, false), (u64::MAX / 2, false)] {
+        let decimal = schema(
+            &json!({"type": "fixed", "name": "F", "size": size, "logicalType": "decimal", "precision": 5}),
+        );
+        assert_eq!(encoded(&decimal, &json!("1")).is_ok(), is_encoded, "{size}");
+    }
+}
+
+#[test]
 fn what_deserializers_gave_becomes_the_bodies_of_real_serializers() {
     // The entries of a map have another order.
     let sorted = |mut body: Vec<u8>| {

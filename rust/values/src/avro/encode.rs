@@ -312,6 +312,8 @@ impl<'a> Encoder<'a> {
                     text::decimal(&bytes, *scale, &mut written);
                 }
                 match size {
+                    // A schema may name any size, and none of these is decoded.
+                    Some(size) if *size > MOST_DECIMAL => return None,
                     Some(size) => self.out.extend(from_text::sized(&bytes, *size)?),
                     None => self.sized(&bytes),
                 }
