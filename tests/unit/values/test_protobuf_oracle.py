@@ -632,12 +632,17 @@ def parsed(kind, body):
     return message
 
 
+def messages_of(random):
+    """Return a schema, its class, and bodies of messages, in forms that other writers may give them."""
+    proto, values = proto_of(random)
+    kind, _ = proto.compiled()
+    return proto, kind, [other_form(filled(kind, values), values) for _ in range(6)]
+
+
 @drawn
 @given(random_choices)
 def test_columns_and_json_have_the_values_that_protobuf_reads(random):
-    proto, values = proto_of(random)
-    kind, _ = proto.compiled()
-    bodies = [other_form(filled(kind, values), values) for _ in range(6)]
+    proto, kind, bodies = messages_of(random)
     tally("value", "protobuf", len(bodies))
     schema, payloads = proto.schema(), [HEADER + body for body in bodies]
     wanted = [parsed(kind, body) for body in bodies]
@@ -652,9 +657,7 @@ def test_columns_and_json_have_the_values_that_protobuf_reads(random):
 @drawn
 @given(random_choices)
 def test_json_is_encoded_to_what_protobuf_reads_and_decodes_to_the_same_json(random):
-    proto, values = proto_of(random)
-    kind, _ = proto.compiled()
-    bodies = [other_form(filled(kind, values), values) for _ in range(6)]
+    proto, kind, bodies = messages_of(random)
     # The others lack a required field.
     bodies = [body for body in bodies if parsed(kind, body).IsInitialized()]
     again = check_again(proto.schema(), [HEADER + body for body in bodies], without_nulls)
@@ -667,10 +670,9 @@ def test_json_is_encoded_to_what_protobuf_reads_and_decodes_to_the_same_json(ran
 @drawn
 @given(random_choices)
 def test_messages_of_other_versions_are_read_as_protobuf_does(random):
-    proto, values = proto_of(random)
+    proto, _, bodies = messages_of(random)
     reader = Reader(proto, random)
-    (kind, _), (reader_kind, _) = proto.compiled(), reader.compiled()
-    bodies = [other_form(filled(kind, values), values) for _ in range(6)]
+    reader_kind, _ = reader.compiled()
     tally("value", "protobuf versions", len(bodies))
     batch = decoded(proto.schema(), [HEADER + body for body in bodies], reader=reader.schema())
     found = values_of(batch)
