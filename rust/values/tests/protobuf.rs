@@ -1093,6 +1093,18 @@ fn a_schema_that_is_none_is_refused() {
             "line 1: a whole number was expected, not \"08\"",
         ),
         (
+            "message A { int32 z = 3; int32 a = 1; oneof o { string b = 1; } }",
+            "two fields of a message have the number 1: a and b",
+        ),
+        (
+            "message A { int32 a = 1; message B { int32 b = 1; string b = 2; } }",
+            "a message has two fields with the name b",
+        ),
+        (
+            "message A {} extend A { repeated A a = 5; int32 b = 5; }",
+            "two fields of a message have the number 5: [a] and [b]",
+        ),
+        (
             "message A { int32 a b; }",
             "line 1: '=' was expected, not \"b\"",
         ),

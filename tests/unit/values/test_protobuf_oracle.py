@@ -756,19 +756,6 @@ def test_a_field_of_several_types_has_its_default_as_json():
     ]
 
 
-def test_of_two_fields_with_one_number_the_first_has_the_values():
-    """No compiler takes such a schema, but a registry's topic may have it."""
-    schema = proto("message M { int32 z = 3; int32 a = 1; int32 b = 1; repeated int32 c = 2; int32 d = 2; }")
-    payloads = [
-        HEADER + body for body in (b"\x08\x05", b"\x08\x05\x08\x06", b"\x10\x01\x10\x02\x18\x07", b"\x18\x07\x10\x01")
-    ]
-    rows = rows_of(decoded(schema, payloads, reader=schema))
-    texts = [text.value for text in rows_of(decoded(schema, payloads))]
-    assert texts == [{"a": 5}, {"a": 6}, {"z": 7, "c": [1, 2]}, {"z": 7, "c": [1]}]
-    empty = {"z": 0, "a": 0, "b": 0, "c": [], "d": 0}
-    assert rows == [empty | text for text in texts]
-
-
 def test_parts_of_a_microsecond_are_dropped():
     schema = proto('import "google/protobuf/duration.proto";', "message M { google.protobuf.Duration d = 1; }")
     durations = [duration_pb2.Duration(seconds=-1, nanos=-1), duration_pb2.Duration(nanos=-1999)]

@@ -9,8 +9,6 @@ use crate::text::Unit;
 
 /// The most messages around a message. One takes up to three levels of columns: its own, and those of a map.
 const MOST_AROUND: usize = MOST_LEVELS / 3;
-/// Beyond the numbers that a tag can have.
-const NO_NUMBER: u32 = u32::MAX;
 
 /// The way from messages to values of a column.
 #[derive(Debug)]
@@ -37,7 +35,7 @@ pub(super) enum Step {
 /// The fields of a message.
 #[derive(Debug)]
 pub(super) struct Object {
-    /// In the order of their numbers, in which most writers put them. A field whose number another one has comes last.
+    /// In the order of their numbers, in which most writers put them.
     pub(super) ways: Vec<Way>,
     /// The columns without a field.
     pub(super) absent: Vec<usize>,
@@ -46,7 +44,6 @@ pub(super) struct Object {
 /// The way from a field to its column, if it has one.
 #[derive(Debug)]
 pub(super) struct Way {
-    /// The field's; that of no value if another field has it too, and keeps it.
     pub(super) number: u32,
     pub(super) position: u32,
     pub(super) column: Option<(usize, Step)>,
@@ -182,16 +179,12 @@ impl ProtobufSchema {
                     .zip(fields)
                     .zip(to_columns)
                     .map(|((position, field), column)| Way {
-                        number: if message.position(field.number) == Some(position) {
-                            field.number
-                        } else {
-                            NO_NUMBER
-                        },
+                        number: field.number,
                         position,
                         column,
                     })
                     .collect();
-                ways.sort_by_key(|way| way.number);
+                ways.sort_unstable_by_key(|way| way.number);
                 Step::Object(Object { ways, absent })
             }
             _ => return Err(Error::misfit()),

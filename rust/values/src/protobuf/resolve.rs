@@ -116,7 +116,7 @@ impl<'t> Resolver<'t> {
             self.extend(one)?;
         }
         self.check_maps();
-        self.messages.iter_mut().for_each(Message::close);
+        self.messages.iter_mut().try_for_each(Message::close)?;
         let mut named = HashMap::new();
         if self.messages.iter().any(|one| one.form == Form::Any) {
             for (id, one) in self.declared.iter().enumerate() {

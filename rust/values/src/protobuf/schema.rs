@@ -1,6 +1,6 @@
 //! A Protobuf schema: messages and enums that refer to each other by number, so that a message may contain itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::limits::{Error, Result};
 use crate::protobuf::wire::Wire;
@@ -162,15 +162,31 @@ impl Message {
         self.fields.push(field);
     }
 
-    /// Completes a message that has all its fields.
-    pub(super) fn close(&mut self) {
+    /// Completes a message that has all its fields. No two of them have the same name or number.
+    pub(super) fn close(&mut self) -> Result<()> {
+        let mut names = HashSet::with_capacity(self.fields.len());
+        if let Some(field) = self.fields.iter().find(|one| !names.insert(&one.name)) {
+            let name = &field.name;
+            return Err(Error::new(format!(
+                "a message has two fields with the name {name}"
+            )));
+        }
         self.numbers = (0..)
             .zip(&self.fields)
             .map(|(position, field)| (field.number, position))
             .collect();
-        // The first of two fields with one number keeps it.
-        self.numbers.sort();
-        self.numbers.dedup_by_key(|(number, _)| *number);
+        self.numbers.sort_unstable();
+        for (one, next) in self.numbers.iter().zip(self.numbers.iter().skip(1)) {
+            if let ((number, first), (same, second)) = (*one, *next)
+                && number == same
+            {
+                let name = |position: u32| self.fields.get(position as usize).map(|one| &one.name);
+                let [first, second] = [first, second].map(|at| name(at).map_or("", |one| one));
+                return Err(Error::new(format!(
+                    "two fields of a message have the number {number}: {first} and {second}"
+                )));
+            }
+        }
         self.implicit = (0..)
             .zip(&self.fields)
             .filter(|(_, field)| field.shape != Shape::Optional && !field.is_extension())
@@ -193,6 +209,7 @@ impl Message {
         if !is_known {
             self.form = Form::Object;
         }
+        Ok(())
     }
 }
 
