@@ -114,15 +114,15 @@ def rescue(
     brokerless rescue snap1 snap2 snap3 --output new --node 1 --node 2 --node 3
     brokerless rescue /backup/data --output fork --topic orders --as-of 2026-05-01 --cluster-id laptop
     """
-    if (output is None) != dry_run:
-        raise click.UsageError("give either --output with a new directory, or --dry-run")
+    if output is None and not dry_run:
+        raise click.UsageError("give --output with a new directory, or see with --dry-run what it would have")
     pairs = dict(_pair(one) for one in renames)
     from brokerless.healing.rescue import rescue as of_disks
 
     with BytesProgress("checked and wrote") as progress:
         found = of_disks(
             *disks,
-            output=output,
+            output=None if dry_run else output,
             nodes=nodes or None,
             voters=voters,
             cluster_id=cluster_id,

@@ -24,6 +24,8 @@ from brokerless.cli.options import (
     int_from,
     new_directory,
 )
+from brokerless.io import storage
+from brokerless.layout import file_names
 from brokerless.wording import counted, option
 
 if TYPE_CHECKING:
@@ -59,13 +61,13 @@ class RewriteTarget:
         """Run an operation on the logs, print its results, and return the reports.
 
         Raises:
-            click.UsageError: not exactly one of --output, --in-place and --dry-run is given.
+            click.UsageError: no place for the result is given, or both.
             SystemExit: the operation succeeded, but earlier damage remains.
         """
-        if bool(self.output) + self.in_place + self.dry_run != 1:
-            raise click.UsageError(
-                "give exactly one of --output DIR, --in-place and --dry-run: without one, nothing is changed"
-            )
+        if self.output and self.in_place:
+            raise click.UsageError("--in-place writes no new directory: give --in-place or --output, not both")
+        if not (self.output or self.in_place or self.dry_run):
+            raise click.UsageError("give --output DIR or --in-place, or see with --dry-run what would change")
         if self.output and len(self.paths) > 1:
             raise click.UsageError("--output needs exactly one PATH, because a copy has one source")
         results, _ = self._rewrite(operation)
@@ -77,6 +79,8 @@ class RewriteTarget:
             else "done in place"
         )
         terminal.say(f"{counted(len(results), 'partition')} {what}", err=True)
+        if self.output and not self.dry_run:
+            _note_left_out(self.paths[0], self.output, len(results))
         if any(result.damage for result in results):
             raise SystemExit(DAMAGE)
         return [result.report for result in results]
@@ -105,7 +109,7 @@ class RewriteTarget:
                 self.paths,
                 topics=self.topics or None,
                 partitions=self.partitions or None,
-                output=self.output,
+                output=None if self.dry_run else self.output,
                 dry_run=self.dry_run,
                 jobs=self.jobs,
                 progress=progress,
@@ -174,6 +178,19 @@ def print_result(result: RewriteResult[ReportT], form: str, *, dry_run: bool) ->
         terminal.say(f"{result.name}: first, as when a broker starts: {step}", err=True)
     for lost in result.damage:
         terminal.say(f"{result.name}: the new log has the same damage: {lost}", err=True)
+
+
+def _note_left_out(path: str, output: str, written: int) -> None:
+    """Note that a copy of some partitions is no data directory of a broker that has more."""
+    names = storage.list_directory(path)
+    known = 0 if file_names.is_partition_directory(names) else sum(map(file_names.is_directory_name, names))
+    if known > written:
+        terminal.say(
+            f"note: {output} has {written} of the {counted(known, 'partition')} in {path}. A broker that starts there "
+            "would have empty logs in place of the others: move the new partitions into the old directory, or make a "
+            "cluster with `brokerless rescue`",
+            err=True,
+        )
 
 
 def target_of(kind: type[_TargetT], options: dict[str, Any]) -> _TargetT:

@@ -166,7 +166,7 @@ def _check_free(target: str) -> None:
     """Refuse an existing target early, before hours of work."""
     disk.check_local(target)
     if storage.exists(target):
-        raise FileExistsError(errno.EEXIST, "exists: the result needs a new path", target)
+        raise FileExistsError(errno.EEXIST, "the path exists already, and --output needs a new one", target)
     parent = os.path.dirname(target)
     if not storage.is_directory(parent):
         raise FileNotFoundError(errno.ENOENT, "the parent directory does not exist: create it first", parent)

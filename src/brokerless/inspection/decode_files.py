@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
@@ -30,10 +31,14 @@ DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint
 def suffix(path: str) -> str:
     """Return the suffix for a file's kind, with the dot; empty if the name has none.
 
+    What a repair sets aside has the position of its first byte in its name.
+
     >>> suffix("orders.v2-0/00000000000000000042.log.deleted"), suffix("orders.v2-0/leader-epoch-checkpoint")
     ('.log', '')
+    >>> suffix("orders-0/00000000000000000042.log@2492")
+    '.log'
     """
-    name = os.path.basename(path)
+    name = re.sub(r"@\d+$", "", os.path.basename(path))
     for state in STATES:
         name = name.removesuffix(state)
     return name[name.rindex(".") :] if "." in name else ""

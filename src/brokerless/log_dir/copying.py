@@ -58,7 +58,7 @@ class StagedCopy:
         self._to, self._given = os.path.abspath(to), to
         self._access = Access.common(like)
         if storage.exists(self._to):
-            raise FileExistsError(errno.EEXIST, "exists: a copy needs a new path", to)
+            raise FileExistsError(errno.EEXIST, "the path exists already, and --output needs a new one", to)
         parent, name = os.path.split(self._to)
         if not storage.is_directory(parent):
             raise FileNotFoundError(errno.ENOENT, "the parent directory does not exist: create it first", parent)

@@ -46,7 +46,7 @@ def verdict(numbers: Numbers) -> Verdict:
     faults = _faults(numbers, partitions)
     unknown = _unknown(numbers)
     resets = _resets(numbers)
-    clauses = [clause for clause in (resets, _moved_back(numbers), _lags(numbers)) if clause]
+    clauses = [clause for clause in (_stopped(numbers), resets, _moved_back(numbers), _lags(numbers)) if clause]
     of_groups = _sentence(clauses) if clauses else ""
     if faults:
         return Verdict("error", f"{_sentence(faults)} {of_groups}".rstrip(), unknown)
@@ -79,6 +79,22 @@ def _resets(numbers: Numbers) -> str:
     text += "offset is out of range" if number == 1 else "offsets are out of range"
     others = found.num_rows - 1
     return text + (f" (and so {'does' if others == 1 else 'do'} {counted(others, 'other group')})" if others else "")
+
+
+def _stopped(numbers: Numbers) -> str:
+    """Return a clause about the groups that committed the offset where a transaction hangs; else an empty text."""
+    hangs = {(topic, partition): offset for topic, partition, offset in hanging(numbers)[1]}
+    columns = (numbers.tables["commits"][name].to_pylist() for name in ("group", "topic", "partition", "offset"))
+    found = [
+        (shown(str(group)), f"{shown(topic)}-{partition}", offset)
+        for group, topic, partition, offset in zip(*columns, strict=True)
+        if hangs.get((topic, partition)) == offset
+    ]
+    if not found:
+        return ""
+    (group, partition, offset), others = found[0], len({group for group, *_ in found}) - 1
+    text = f"group {group} stands at offset {offset} of {partition}"
+    return text + (f" (and {counted(others, 'other group')} where transactions hang)" if others else "")
 
 
 def _moved_back(numbers: Numbers) -> str:

@@ -55,6 +55,16 @@ def test_a_log_without_batches_is_said_to_be_empty(tmp_path, run):
     assert "t-1: first, as when a broker starts: write 00000000000000000000.log (0 bytes)" in result.err
 
 
+def test_a_dry_run_of_a_copy_makes_none_and_a_copy_of_some_partitions_is_no_data_directory(data, run, tmp_path):
+    copied = ("convert", data, "--topic", "t", "--compression", "zstd", "--output", tmp_path / "new")
+    assert "would be converted" in run(*copied, "--dry-run").out
+    assert not (tmp_path / "new").exists()
+    done = run(*copied)
+    assert (done.code, done.err.splitlines()[0]) == (0, f"1 partition written to {tmp_path / 'new'}")
+    assert f"note: {tmp_path / 'new'} has 1 of the 2 partitions in {data}. A broker that starts there" in done.err
+    assert "note" not in run(*copied[:3], "*", *copied[4:-1], tmp_path / "all", "--drop", "producers").err
+
+
 def test_what_would_be_lost_is_refused_and_then_told(data, run, tmp_path):
     arguments = ("convert", data, "--topic", "x", "--magic", 1)
     refused = run(*arguments, "--output", tmp_path / "new")
@@ -89,7 +99,7 @@ def test_an_estimate_says_what_each_form_takes(data, run):
     ("options", "message"),
     [
         (["--in-place"], "nothing to convert: one of --magic, --compression, "),
-        (["--compression", "zstd"], "exactly one of --output DIR, --in-place and --dry-run"),
+        (["--compression", "zstd"], "give --output DIR or --in-place, or see with --dry-run"),
         (["--magic", 0, "--compression", "zstd", "--dry-run"], "magic 0 does not support zstd"),
         (["--estimate", "--dry-run"], "--estimate changes nothing"),
     ],

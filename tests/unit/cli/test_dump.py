@@ -138,6 +138,13 @@ def varint(number):
     return bytes([*encoded, zigzag])
 
 
+def test_what_a_repair_sets_aside_is_shown(golden, run, tmp_path):
+    (path,) = (golden / "logs/kafka-4.1/headers-0").glob("*.log")
+    shown = run("dump", path, "--print-data-log").out.splitlines()
+    (tmp_path / f"{path.name}@0").write_bytes(path.read_bytes())
+    assert run("dump", tmp_path / f"{path.name}@0", "--print-data-log").out.splitlines()[1:] == shown[1:]
+
+
 def test_records_are_asked_for_in_the_words_of_the_format(golden, run):
     path = golden / "logs/kafka-4.1/nulls-0/00000000000000000000.log"
     result = run("dump", path, "--records")

@@ -112,11 +112,8 @@ def test_a_start_offset_that_no_file_holds(data, run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--retention-ms", 1], "give exactly one of --output DIR, --in-place and --dry-run"),
-        (
-            ["--retention-ms", 1, "--in-place", "--dry-run"],
-            "give exactly one of --output DIR, --in-place and --dry-run",
-        ),
+        (["--retention-ms", 1], "give --output DIR or --in-place, or see with --dry-run"),
+        (["--retention-ms", 1, "--in-place", "--output", "new"], "give --in-place or --output, not both"),
         (["--in-place"], "no limit"),
         (["--before-offset", 4, "--dry-run"], "cannot delete records before offset 4"),
         (["--retention-ms", -1, "--in-place"], "-1 is not in the range"),
@@ -132,7 +129,7 @@ def test_what_is_refused(data, run, options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--timestamp", 1], "give exactly one of --output DIR, --in-place and --dry-run"),
+        (["--timestamp", 1], "give --output DIR or --in-place, or see with --dry-run"),
         (["--timestamp", 1, "--offset", 1, "--dry-run"], "--timestamp does not go with --offset"),
         (["--dry-run"], "--timestamp or --offset is needed"),
     ],

@@ -80,6 +80,18 @@ def test_several_findings_in_a_partition_are_one_damaged_partition(tmp_path):
     assert bl.report(tmp_path).verdict.startswith("1 of 1 partition is damaged.")
 
 
+def test_the_groups_that_stand_at_a_hanging_transaction_are_named(tmp_path):
+    hang(tmp_path, offset=3)
+    records = [
+        (commit_key(group, "payments", 0), commit_value(offset))
+        for group, offset in (("audit", 2), ("ledger", 3), ("mail", 3))
+    ]
+    write_records(tmp_path, "__consumer_offsets", records)
+    assert "Group ledger stands at offset 3 of payments-0 (and 1 other group where transactions hang)." in bl.report(
+        tmp_path
+    ).verdict
+
+
 def test_transactions_that_hang_in_several_partitions(tmp_path):
     for partition, offset in enumerate((3, 2, 1)):
         hang(tmp_path, partition, offset)

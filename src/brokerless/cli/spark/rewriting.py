@@ -51,10 +51,10 @@ class SparkRewriteTarget(RewriteTarget):
         """Run an operation on the logs, print its results, and return the reports.
 
         Raises:
-            click.UsageError: not exactly one of --in-place and --dry-run is given, or --resume-file with --dry-run.
+            click.UsageError: neither --in-place nor --dry-run is given, or --resume-file with --dry-run.
         """
-        if self.in_place == self.dry_run:
-            raise click.UsageError("give either --in-place or --dry-run: without one, nothing is changed")
+        if not (self.in_place or self.dry_run):
+            raise click.UsageError("give --in-place, or see with --dry-run what would change")
         if self.dry_run and self.resume_file is not None:
             raise click.UsageError("--resume-file needs --in-place: a dry run leaves no finished partitions to skip")
         from brokerless.spark.jobs.rewrite import progress_file_of
