@@ -16,6 +16,11 @@ impl Error {
     }
 
     #[cold]
+    pub(crate) fn not_utf8() -> Self {
+        Self::new("a string is not UTF-8")
+    }
+
+    #[cold]
     pub(crate) fn too_deep() -> Self {
         Self::new(format!(
             "values are nested more than {MOST_DEPTH} levels deep"

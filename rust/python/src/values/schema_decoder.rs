@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, Int32Builder, StringBuilder};
+use arrow_array::builder::{BinaryBuilder, GenericByteBuilder, Int32Builder, StringBuilder};
+use arrow_array::types::ByteArrayType;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_pyarrow::ToPyArrow;
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
@@ -161,7 +162,7 @@ impl SchemaDecoder {
             }
             columns.push(
                 &framed,
-                known.as_deref(),
+                known,
                 result.map(|result| result.map(drop)),
                 payload,
             );
@@ -239,26 +240,57 @@ impl SchemaDecoder {
 
 struct Columns {
     decoded: Column,
-    bytes: BinaryBuilder,
+    bytes: Sparse<BinaryBuilder>,
+    errors: Sparse<StringBuilder>,
     framings: StringBuilder,
     ids: Int32Builder,
     subjects: StringBuilder,
     versions: Int32Builder,
-    errors: StringBuilder,
+    /// The framing and the schema of the last rows, and their number; nothing if they are null.
+    run: (Option<Named>, usize),
     /// The bytes in `decoded`, about.
     size: usize,
+}
+
+/// A framing and a schema.
+type Named = (&'static str, Option<Arc<Known>>);
+
+/// A column of which few rows have a value.
+#[derive(Default)]
+struct Sparse<B> {
+    builder: B,
+    /// The nulls since the last value.
+    nulls: usize,
+}
+
+impl<T: ByteArrayType> Sparse<GenericByteBuilder<T>> {
+    fn push(&mut self, value: Option<impl AsRef<T::Native>>) {
+        match value {
+            Some(value) => {
+                self.builder.append_nulls(std::mem::take(&mut self.nulls));
+                self.builder.append_value(value);
+            }
+            None => self.nulls += 1,
+        }
+    }
+
+    fn finish(mut self) -> ArrayRef {
+        self.builder.append_nulls(self.nulls);
+        Arc::new(self.builder.finish())
+    }
 }
 
 impl Columns {
     fn new(kind: &Type) -> Self {
         Self {
             decoded: Column::new(kind),
-            bytes: BinaryBuilder::new(),
+            bytes: Sparse::default(),
+            errors: Sparse::default(),
             framings: StringBuilder::new(),
             ids: Int32Builder::new(),
             subjects: StringBuilder::new(),
             versions: Int32Builder::new(),
-            errors: StringBuilder::new(),
+            run: (None, 0),
             size: 0,
         }
     }
@@ -266,12 +298,9 @@ impl Columns {
     /// Adds a null key or value: it has no schema.
     fn null(&mut self) {
         self.push_null();
-        self.bytes.append_null();
-        self.framings.append_null();
-        self.ids.append_null();
-        self.subjects.append_null();
-        self.versions.append_null();
-        self.errors.append_null();
+        self.bytes.push(None::<&[u8]>);
+        self.errors.push(None::<&str>);
+        self.name(None);
     }
 
     fn push_null(&mut self) {
@@ -282,7 +311,7 @@ impl Columns {
     fn push(
         &mut self,
         framed: &Framed<'_>,
-        known: Option<&Known>,
+        known: Option<Arc<Known>>,
         result: Option<Result<(), String>>,
         payload: &[u8],
     ) {
@@ -290,17 +319,54 @@ impl Columns {
         if !is_decoded {
             self.push_null();
         }
-        self.bytes.append_option((!is_decoded).then_some(payload));
-        self.framings.append_value(framed.framing.name());
-        self.ids.append_option(known.and_then(|known| known.id));
-        let subject = known.and_then(|known| known.subject.as_deref());
-        self.subjects.append_option(subject);
-        self.versions
-            .append_option(known.and_then(|known| known.version));
-        self.errors.append_option(result.and_then(Result::err));
+        self.bytes.push((!is_decoded).then_some(payload));
+        self.errors.push(result.and_then(Result::err));
+        self.name(Some((framed.framing.name(), known)));
+    }
+
+    /// Adds a row to the run of those with the same framing and schema.
+    fn name(&mut self, named: Option<Named>) {
+        let is_same = match (&self.run.0, &named) {
+            (Some((framing, known)), Some((its_framing, its))) => {
+                framing == its_framing
+                    && known.as_ref().map(Arc::as_ptr) == its.as_ref().map(Arc::as_ptr)
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        if !is_same {
+            self.end_run();
+            self.run.0 = named;
+        }
+        self.run.1 += 1;
+    }
+
+    fn end_run(&mut self) {
+        let (named, rows) = std::mem::take(&mut self.run);
+        let known = named.as_ref().and_then(|(_, known)| known.as_deref());
+        append(
+            &mut self.framings,
+            named.as_ref().map(|&(framing, _)| framing),
+            rows,
+        );
+        append(
+            &mut self.subjects,
+            known.and_then(|known| known.subject.as_deref()),
+            rows,
+        );
+        for (builder, value) in [
+            (&mut self.ids, known.and_then(|known| known.id)),
+            (&mut self.versions, known.and_then(|known| known.version)),
+        ] {
+            match value {
+                Some(value) => builder.append_value_n(value, rows),
+                None => builder.append_nulls(rows),
+            }
+        }
     }
 
     fn finish(mut self, kind: &Type) -> Result<RecordBatch, Error> {
+        self.end_run();
         let invalid = |error: arrow_schema::ArrowError| Error::invalid(error.to_string());
         let decoded = arrow_column::array(kind, self.decoded).map_err(invalid)?;
         let text = |name| Field::new(name, DataType::Utf8, true);
@@ -309,16 +375,24 @@ impl Columns {
             (arrow_column::field("decoded", kind), decoded),
             (
                 Field::new("bytes", DataType::Binary, true),
-                Arc::new(self.bytes.finish()) as ArrayRef,
+                self.bytes.finish(),
             ),
             (text("framing"), Arc::new(self.framings.finish())),
             (int("schemaId"), Arc::new(self.ids.finish())),
             (text("subject"), Arc::new(self.subjects.finish())),
             (int("version"), Arc::new(self.versions.finish())),
-            (text("error"), Arc::new(self.errors.finish())),
+            (text("error"), self.errors.finish()),
         ]
         .into_iter()
         .unzip();
         RecordBatch::try_new(Arc::new(ArrowSchema::new(fields)), columns).map_err(invalid)
+    }
+}
+
+/// Appends the same text, or null, for several rows.
+fn append(builder: &mut StringBuilder, text: Option<&str>, rows: usize) {
+    match text {
+        Some(text) => builder.append_value_n(text, rows),
+        None => builder.append_nulls(rows),
     }
 }

@@ -56,7 +56,7 @@ impl Walk<'_> {
             Step::Bytes => column.push_bytes(body),
             Step::Text => {
                 let text = std::str::from_utf8(body);
-                let text = text.map_err(|_| Error::new("a string is not UTF-8"))?;
+                let text = text.map_err(|_| Error::not_utf8())?;
                 column.push_bytes(text.as_bytes())
             }
             Step::Json(_) => {

@@ -91,7 +91,7 @@ impl<'a> Input<'a> {
 
     pub(super) fn string(&mut self) -> Result<&'a str> {
         let bytes = self.sized("string")?;
-        std::str::from_utf8(bytes).map_err(|_| Error::new("a string is not UTF-8"))
+        std::str::from_utf8(bytes).map_err(|_| Error::not_utf8())
     }
 
     /// Bytes after their length.

@@ -638,10 +638,9 @@ impl<'a> Walk<'a> {
             Kind::SFixed32 => Scalar::Int(i32::from_le_bytes(input.array()?).into()),
             Kind::SFixed64 => Scalar::Int(i64::from_le_bytes(input.array()?)),
             Kind::Bool => Scalar::Bool(input.varint()? != 0),
-            Kind::String => Scalar::Text(
-                std::str::from_utf8(input.sized()?)
-                    .map_err(|_| Error::new("a string is not UTF-8"))?,
-            ),
+            Kind::String => {
+                Scalar::Text(std::str::from_utf8(input.sized()?).map_err(|_| Error::not_utf8())?)
+            }
             Kind::Bytes | Kind::Message(_) => Scalar::Bytes(input.sized()?),
             Kind::Enum(id) => Scalar::Enum(id, input.varint()? as i32),
         })

@@ -206,8 +206,7 @@ impl<'a> Decoding<'a> {
             ways = rest;
             tag = match (step, field.kind) {
                 (Step::Scalar, kind) => {
-                    let scalar = self.walk.scalar(kind, &mut input)?;
-                    self.push(scalar, column)?;
+                    self.scalar(kind, &mut input, column)?;
                     input.next_tag()?
                 }
                 (Step::Object(object), Kind::Message(id)) if wire == Wire::Sized => {
@@ -308,14 +307,12 @@ impl<'a> Decoding<'a> {
             (Step::Scalar, kind) if kind.wire() != Wire::Sized && wire == Wire::Sized => {
                 let mut packed = input.part()?;
                 while !packed.is_empty() {
-                    let scalar = self.walk.scalar(kind, &mut packed)?;
-                    self.push(scalar, items)?;
+                    self.scalar(kind, &mut packed, items)?;
                 }
                 Ok(true)
             }
             (Step::Scalar, kind) => {
-                let scalar = self.walk.scalar(kind, input)?;
-                self.push(scalar, items)?;
+                self.scalar(kind, input, items)?;
                 Ok(true)
             }
             _ => Ok(false),
@@ -482,6 +479,20 @@ impl<'a> Decoding<'a> {
             }
             _ => self.push_null(column),
         }
+    }
+
+    /// Appends a value that is no message.
+    fn scalar(&mut self, kind: Kind, input: &mut Input<'a>, column: &mut Column) -> Result<()> {
+        if kind == Kind::String {
+            let bytes = input.sized()?;
+            // Most text is ASCII, which takes a fraction of the time to see.
+            if bytes.is_ascii() || std::str::from_utf8(bytes).is_ok() {
+                return column.push_bytes(bytes);
+            }
+            return Err(Error::not_utf8());
+        }
+        let scalar = self.walk.scalar(kind, input)?;
+        self.push(scalar, column)
     }
 
     #[inline(always)]
