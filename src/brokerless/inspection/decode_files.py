@@ -31,7 +31,7 @@ DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint
 def suffix(path: str) -> str:
     """Return the suffix for a file's kind, with the dot; empty if the name has none.
 
-    What a repair sets aside has the position of its first byte in its name.
+    The name of bytes that a repair sets aside ends with the position of the first one.
 
     >>> suffix("orders.v2-0/00000000000000000042.log.deleted"), suffix("orders.v2-0/leader-epoch-checkpoint")
     ('.log', '')

@@ -670,7 +670,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_any_work(disks, tmp_p
         bl.rescue(*disks, output=tmp_path / "new", lost_path=tmp_path / "there")
     with pytest.raises(FileNotFoundError, match="parent directory"):
         bl.rescue(*disks, output=tmp_path / "new", lost_path=tmp_path / "no/report")
-    with pytest.raises(FileExistsError, match="result needs a new path"):
+    with pytest.raises(FileExistsError, match="--output needs a new one"):
         bl.rescue(*disks, output=disks[0], lost_path=tmp_path / "report")
     with pytest.raises(ValueError, match="the report cannot go to"):
         bl.rescue(*disks, output=tmp_path / "new", lost_path=tmp_path / "new")

@@ -87,9 +87,10 @@ def test_the_groups_that_stand_at_a_hanging_transaction_are_named(tmp_path):
         for group, offset in (("audit", 2), ("ledger", 3), ("mail", 3))
     ]
     write_records(tmp_path, "__consumer_offsets", records)
-    assert "Group ledger stands at offset 3 of payments-0 (and 1 other group where transactions hang)." in bl.report(
-        tmp_path
-    ).verdict
+    assert (
+        "Group ledger stands at offset 3 of payments-0 (and 1 other group where transactions hang)."
+        in bl.report(tmp_path).verdict
+    )
 
 
 def test_transactions_that_hang_in_several_partitions(tmp_path):
