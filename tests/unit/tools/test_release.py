@@ -84,7 +84,8 @@ def git(root, *arguments):
 
 def state(root):
     """Return all that `prepare` could leave changed: the commit, the index, and every file."""
-    files = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and ".git" not in path.parts}
+    left_out = {".git", "__pycache__"}
+    files = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and left_out.isdisjoint(path.parts)}
     return git(root, "rev-parse", "HEAD"), git(root, "write-tree"), git(root, "status", "--porcelain"), files
 
 
