@@ -23,6 +23,7 @@ PARTS = {
     "check": "check",
     "serve": "serve",
     "values": "values",
+    "spark-values": "spark_values",
 }
 
 

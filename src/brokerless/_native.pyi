@@ -902,6 +902,10 @@ class SchemaDecoder:
     def left_over(self) -> int:
         """The number of decoded rows with bytes after the end of the body."""
 
+    @property
+    def of_glue(self) -> int:
+        """The number of rows that begin as those of the AWS Glue Schema Registry do. They are not decoded."""
+
     def __new__(
         cls,
         resolve: Callable[[int | str], tuple[str, str, list[tuple[str, str]], int, str | None, int | None]],

@@ -50,7 +50,8 @@ public class BrokerlessSource implements TableProvider, DataSourceRegister, Crea
 
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    return python.inferSchema(new CaseInsensitiveStringMap(ofUser(options.asCaseSensitiveMap())));
+    Map<String, String> ofUser = ofUser(options.asCaseSensitiveMap());
+    return python.inferSchema(new CaseInsensitiveStringMap(Decoded.forPython(ofUser)));
   }
 
   @Override
@@ -61,7 +62,8 @@ public class BrokerlessSource implements TableProvider, DataSourceRegister, Crea
   }
 
   final Table table(StructType schema, Map<String, String> options, BrokerlessTable.Writes writes) {
-    return new BrokerlessTable(python.getTable(schema, new Transform[0], options), python, options, writes);
+    Table table = python.getTable(schema, new Transform[0], Decoded.forPython(options));
+    return new BrokerlessTable(table, python, options, writes);
   }
 
   /** How Spark writes to a table that is no catalog's. */

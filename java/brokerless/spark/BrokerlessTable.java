@@ -86,8 +86,13 @@ final class BrokerlessTable implements SupportsRead, SupportsWrite {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap ofQuery) {
     CaseInsensitiveStringMap all = withOptionsOfTable(ofQuery);
-    ScanBuilder scan = ((SupportsRead) python).newScanBuilder(all);
-    return RecordsScan.handles(all)
+    CaseInsensitiveStringMap forPython =
+        new CaseInsensitiveStringMap(Decoded.forPython(all.asCaseSensitiveMap()));
+    ScanBuilder scan = ((SupportsRead) python).newScanBuilder(forPython);
+    // Python planned for the options of the table.
+    CaseInsensitiveStringMap ofTable = new CaseInsensitiveStringMap(options);
+    boolean isPlanned = !Decoded.isChosen(all) || Decoded.isChosen(ofTable) && RecordsScan.handles(ofTable);
+    return isPlanned && RecordsScan.handles(all)
         ? new RecordsScan.Builder(scan, schema(), all)
         : () -> new PythonScan(scan.build(), all);
   }

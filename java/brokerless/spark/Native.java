@@ -10,7 +10,7 @@ import org.slf4j.LoggerFactory;
 
 /** The native library, out of the jar. */
 final class Native {
-  /** The addresses of each column: {@code rust/jvm/src/column.rs}. */
+  /** The addresses of each column that is not decoded: {@code rust/jvm/src/column.rs}. */
   static final int ADDRESSES = 5;
 
   /** The counts of a reader: {@code rust/jvm/src/reader.rs}. */
@@ -63,8 +63,11 @@ final class Native {
   /** Returns the tasks that may have rows within bounds, which are JSON. */
   static native byte[][] narrow(byte[][] tasks, byte[] bounds) throws IOException;
 
-  /** Opens a reader of a task for these columns, and returns its handle: for one thread, up to {@link #close}. */
-  static native long open(byte[] task, String[] columns) throws IOException;
+  /**
+   * Opens a reader of a task for these columns, and returns its handle: for one thread, up to {@link #close}. {@code
+   * decoding} is what the planner wrote of a decoded read; it is empty for any other.
+   */
+  static native long open(byte[] task, String[] columns, byte[] decoding) throws IOException;
 
   /**
    * Decodes the next rows, and returns their number; -1 at the end. {@code out} gets the addresses of the columns, which

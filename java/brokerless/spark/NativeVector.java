@@ -1,5 +1,6 @@
 package brokerless.spark;
 
+import java.util.Set;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
@@ -21,7 +22,15 @@ abstract class NativeVector extends ColumnVector {
   /** Shows the arrays at the addresses from {@code first} on: {@code rust/jvm/src/column.rs} says which. */
   abstract void show(long[] addresses, int first);
 
-  static NativeVector of(StructField column) {
+  /** The number of addresses that it shows. */
+  int addresses() {
+    return Native.ADDRESSES;
+  }
+
+  static NativeVector of(StructField column, Set<String> decoded) {
+    if (decoded.contains(column.name())) {
+      return new DecodedVector(column.dataType());
+    }
     return switch (column.name()) {
       case "key", "value" -> new BytesVector(column.dataType());
       case "topic" -> new TopicVector(column.dataType());

@@ -3,6 +3,7 @@ package brokerless.spark;
 import java.io.IOException;
 import java.lang.ref.Cleaner;
 import java.util.Arrays;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
@@ -37,15 +38,17 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
   /** Whether all rows were taken. */
   private boolean isAtEnd;
 
-  private RecordsReader(RecordsTask task, StructType columns) throws IOException {
+  private RecordsReader(RecordsTask task, StructType columns, Set<String> decoded) throws IOException {
     vectors = new NativeVector[columns.size()];
+    int addresses = 0;
     for (int i = 0; i < vectors.length; i++) {
-      vectors[i] = NativeVector.of(columns.fields()[i]);
+      vectors[i] = NativeVector.of(columns.fields()[i], decoded);
       vectors[i].memory = memory;
+      addresses += vectors[i].addresses();
     }
     batch = new ColumnarBatch(vectors);
-    out = new long[vectors.length * Native.ADDRESSES + Native.COUNTS];
-    handle = Native.open(task.json(), columns.fieldNames());
+    out = new long[addresses + Native.COUNTS];
+    handle = Native.open(task.json(), columns.fieldNames(), task.decodingJson());
   }
 
   // Synchronized with close: see there.
@@ -69,8 +72,10 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
     } catch (IOException error) {
       throw TaskFailure.of(error);
     }
-    for (int i = 0; i < vectors.length; i++) {
-      vectors[i].show(out, i * Native.ADDRESSES);
+    int first = 0;
+    for (NativeVector vector : vectors) {
+      vector.show(out, first);
+      first += vector.addresses();
     }
     metrics[Metric.BATCHES.ordinal()] += out[out.length - 3];
     metrics[Metric.BATCH_BYTES.ordinal()] += out[out.length - 2];
@@ -122,8 +127,12 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
 
     private final StructType columns;
 
-    Factory(StructType columns) {
+    /** The names of the columns that are decoded. */
+    private final Set<String> decoded;
+
+    Factory(StructType columns, Set<String> decoded) {
       this.columns = columns;
+      this.decoded = decoded;
     }
 
     @Override
@@ -140,7 +149,7 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
     public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition task) {
       try {
         Native.check();
-        return new RecordsReader((RecordsTask) task, columns);
+        return new RecordsReader((RecordsTask) task, columns, decoded);
       } catch (IOException error) {
         throw TaskFailure.of(error);
       }

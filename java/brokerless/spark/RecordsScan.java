@@ -33,7 +33,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
   private final boolean readsStreams;
   private boolean isStream;
   private boolean canBePlanned = true;
-  private byte[][] tasks;
+  private RecordsTask[] tasks;
   private PlannedReads planned;
 
   private RecordsScan(
@@ -49,14 +49,19 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
     this.readsStreams = readsStreams;
   }
 
-  /** Whether reads with these options run in the JVM: records, not decoded, of local paths that are UTF-8. */
+  /** Whether reads with these options run in the JVM: records of local paths that are UTF-8. */
   static boolean handles(CaseInsensitiveStringMap options) {
     String paths = options.getOrDefault("path", "") + options.getOrDefault("paths", "");
     return options.getOrDefault("view", "records").trim().equalsIgnoreCase("records")
-        && !options.containsKey("decode")
+        && (!Decoded.isChosen(options) || Decoded.isInJvm(options))
         && !paths.contains("://")
         && !BYTE.matcher(paths).find()
         && Native.isAvailable();
+  }
+
+  /** Whether lost data end a read. A task of a stream that goes on without logs that are gone looks for them in Python. */
+  static boolean failsOnLoss(CaseInsensitiveStringMap options) {
+    return !options.getOrDefault("failOnDataLoss", "true").trim().equalsIgnoreCase("false");
   }
 
   @Override
@@ -118,42 +123,45 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
 
   private PlannedReads planned() {
     if (planned == null) {
-      planned = PlannedReads.of(tasks());
+      planned = PlannedReads.of(json(tasks()));
     }
     return planned;
   }
 
   @Override
   public InputPartition[] planInputPartitions() {
-    return Arrays.stream(tasks()).map(RecordsTask::new).toArray(InputPartition[]::new);
+    return tasks();
   }
 
   /** The tasks, planned once. */
-  private byte[][] tasks() {
+  private RecordsTask[] tasks() {
     if (tasks == null) {
       tasks = plan();
     }
     return tasks;
   }
 
-  private byte[][] plan() {
-    byte[][] planned =
-        Arrays.stream(python.toBatch().planInputPartitions())
-            .map(RecordsTask::jsonOf)
-            .toArray(byte[][]::new);
-    if (bounds.isNarrow()) {
-      try {
-        return Native.narrow(planned, bounds.json());
-      } catch (IOException error) {
-        throw TaskFailure.of(error);
-      }
+  private RecordsTask[] plan() {
+    RecordsTask[] planned = RecordsTask.of(python.toBatch().planInputPartitions());
+    if (planned.length == 0 || !bounds.isNarrow()) {
+      return planned;
     }
-    return planned;
+    try {
+      return Arrays.stream(Native.narrow(json(planned), bounds.json()))
+          .map(task -> new RecordsTask(task, planned[0].decoding()))
+          .toArray(RecordsTask[]::new);
+    } catch (IOException error) {
+      throw TaskFailure.of(error);
+    }
+  }
+
+  private static byte[][] json(RecordsTask[] tasks) {
+    return Arrays.stream(tasks).map(RecordsTask::json).toArray(byte[][]::new);
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new RecordsReader.Factory(columns);
+    return new RecordsReader.Factory(columns, Decoded.columns(options));
   }
 
   /** Two reads of the same rows in one query are equal, so that Spark may shuffle them once. */
@@ -227,9 +235,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
 
     @Override
     public Scan build() {
-      // A task that goes on without logs that are gone looks for them in Python.
-      boolean failsOnLoss = !options.getOrDefault("failOnDataLoss", "true").trim().equalsIgnoreCase("false");
-      return new RecordsScan(python.build(), options, columns, bounds, failsOnLoss);
+      return new RecordsScan(python.build(), options, columns, bounds, failsOnLoss(options));
     }
   }
 }

@@ -1,6 +1,5 @@
 package brokerless.spark;
 
-import java.util.Arrays;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -82,9 +81,7 @@ class RecordsStream implements MicroBatchStream, AcceptsLatestSeenOffset, Report
     if (readers == null) {
       return planned;
     }
-    return Arrays.stream(planned)
-        .map(task -> new RecordsTask(RecordsTask.jsonOf(task)))
-        .toArray(InputPartition[]::new);
+    return RecordsTask.of(planned);
   }
 
   @Override

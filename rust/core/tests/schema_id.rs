@@ -98,3 +98,31 @@ fn the_names_of_framings_are_different() {
         assert_eq!(framing.name(), name);
     }
 }
+
+#[test]
+fn framings_of_other_registries_are_seen_whole_or_not_at_all() {
+    let apicurio = prefixed(&by_id(0), &[0, 0, 1, 2, b'x']);
+    for length in 0..=apicurio.len() {
+        let found = Framed::split(&apicurio[..length], None).id_of_apicurio();
+        assert_eq!(found, (length >= 9).then_some(0x0102), "{length}");
+    }
+    // An id of a registry that has it, the id 0 itself, and a header.
+    for other in [
+        prefixed(&by_id(1), &[0, 0, 0, 7]),
+        prefixed(&by_id(0), &[0; 4]),
+    ] {
+        assert_eq!(Framed::split(&other, None).id_of_apicurio(), None);
+    }
+    assert_eq!(
+        Framed::split(&apicurio, Some(&by_id(0))).id_of_apicurio(),
+        None
+    );
+    for (compression, is_known) in [(0, true), (5, true), (1, false)] {
+        let glue = [&[3, compression][..], &GUID, b"body"].concat();
+        for length in 0..=glue.len() {
+            let framed = Framed::split(&glue[..length], None);
+            assert_eq!(framed.is_of_glue(), is_known && length >= 18, "{length}");
+        }
+        assert!(!Framed::split(&glue, Some(&by_id(1))).is_of_glue());
+    }
+}

@@ -33,6 +33,20 @@ const READ: [&str; 8] = [
     "leaderEpoch",
     "compression",
 ];
+/// What a planner says of a read that decodes framed values, and keys that are text.
+const DECODING: &str = r#"{"version": 1, "raises": false, "texts": ["\"string\""], "schemas": [{"schema_type": "AVRO",
+    "text": 0, "references": []}], "parts": [{"part": "value", "form": "registry", "reader": 0, "answers": {"0":
+    {"schema": 0, "id": 0}}, "no_id": "no {}", "no_guid": "no {}"}, {"part": "key", "form": "utf8"}]}"#;
+/// The columns of a read that decodes.
+const DECODED: [&str; 7] = [
+    "key",
+    "value",
+    "valueBytes",
+    "decodeError",
+    "valueSchemaId",
+    "keyDecodeError",
+    "headers",
+];
 
 /// A directory that is removed at the end of an input.
 struct Directory(PathBuf);
@@ -82,6 +96,7 @@ pub(crate) fn task(data: &[u8]) {
     fs::write(log.with_extension("index"), index).unwrap();
     read(&task, &READ);
     read(&task, &["offset"]);
+    decode(&task);
     let tasks = [task.clone(), task];
     let Ok(narrowed) = narrow(&tasks, bounds) else {
         return;
@@ -94,12 +109,25 @@ pub(crate) fn task(data: &[u8]) {
 
 fn read(task: &[u8], columns: &[&str]) {
     let columns: Vec<_> = columns.iter().map(|&name| name.to_owned()).collect();
-    let Ok(mut reader) = TaskReader::new(task, &columns) else {
+    let Ok(mut reader) = TaskReader::new(task, &columns, &[]) else {
         return;
     };
     while let Ok(Some(rows)) = reader.next_rows() {
         assert!(rows > 0);
-        assert_eq!(reader.addresses().count(), columns.len());
+        assert_eq!(reader.addresses().len(), 5 * columns.len());
+    }
+    reader.warnings();
+}
+
+fn decode(task: &[u8]) {
+    let columns = DECODED.map(str::to_owned);
+    let Ok(mut reader) = TaskReader::new(task, &columns, DECODING.as_bytes()) else {
+        return;
+    };
+    while let Ok(Some(rows)) = reader.next_rows() {
+        assert!(rows > 0);
+        // Six of the columns are decoded, and none has columns in it.
+        assert_eq!(reader.addresses().len(), 6 * 4 + 5);
     }
     reader.warnings();
 }

@@ -16,7 +16,7 @@ pub(crate) struct Flat {
     nulls: Vec<u8>,
 }
 
-fn address<T>(values: &[T]) -> u64 {
+pub(crate) fn address<T>(values: &[T]) -> u64 {
     values.as_ptr() as u64
 }
 
@@ -149,6 +149,39 @@ impl Flat {
             .extend(millis.iter().map(|ms| u8::from(is_beyond(ms))));
         [address(&self.longs), address(&self.nulls), 0, 0, 0]
     }
+}
+
+/// The addresses of a column from a row on: those of its arrays with a value for each row are that many values further.
+pub(crate) fn from_row(column: RowColumn, mut addresses: Addresses, row: usize) -> Addresses {
+    let row = row as u64;
+    let [first, second, ..] = &mut addresses;
+    match column {
+        RowColumn::Topic | RowColumn::Partition => {}
+        RowColumn::Key | RowColumn::Value | RowColumn::Headers => *first += 4 * row,
+        RowColumn::Offset
+        | RowColumn::Timestamp
+        | RowColumn::BaseOffset
+        | RowColumn::Position
+        | RowColumn::ProducerId => {
+            *first += 8 * row;
+            if *second != 0 {
+                *second += row;
+            }
+        }
+        RowColumn::Sequence
+        | RowColumn::TimestampType
+        | RowColumn::LeaderEpoch
+        | RowColumn::ProducerEpoch
+        | RowColumn::Magic
+        | RowColumn::IsTransactional
+        | RowColumn::Compression => {
+            *first += 4 * row;
+            if *second != 0 {
+                *second += row;
+            }
+        }
+    }
+    addresses
 }
 
 fn two(column: &BinaryColumn) -> Addresses {

@@ -1,13 +1,15 @@
 //! Reads the splits of a task, one after the other.
 
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 use brokerless_core::{
     Columns, DEFAULT_MAX_BATCH_BYTES, DecodeOptions, Defect, RowColumn, SplitReader, Step,
 };
 
-use crate::column::{Addresses, Flat};
+use crate::column::{self, Flat};
+use crate::decoding::{DecodedColumn, Decoding, Place};
 use crate::error::TaskError;
 use crate::file::{self, Index};
 use crate::task::{Task, TaskSplit};
@@ -18,10 +20,21 @@ const CHUNK: (usize, usize) = (64 << 10, 2 << 20);
 /// The number of counts in [`TaskReader::counts`].
 pub(crate) const COUNTS: usize = 3;
 
+/// A column of the rows.
+#[derive(Debug)]
+enum Wanted {
+    Stored(RowColumn, Flat),
+    Decoded(DecodedColumn),
+}
+
 /// A reader of one task.
 pub struct TaskReader {
-    columns: Vec<RowColumn>,
-    flat: Vec<Flat>,
+    wanted_columns: Vec<Wanted>,
+    /// What is read of the records.
+    stored: Vec<RowColumn>,
+    decoding: Option<Decoding>,
+    /// The rows that were returned last, of those in memory.
+    shown: Range<usize>,
     check_crcs: bool,
     min_timestamp: i64,
     /// The number of rows that are still wanted.
@@ -37,19 +50,35 @@ pub struct TaskReader {
 }
 
 impl TaskReader {
-    /// Creates a reader of a task that the planner wrote, for the columns of these names.
-    pub fn new(task: &[u8], names: &[String]) -> Result<Self, TaskError> {
+    /// Creates a reader of a task that the planner wrote, for the columns of these names. `decoding` is what the planner
+    /// wrote of a decoded read; it is empty for any other.
+    pub fn new(task: &[u8], names: &[String], decoding: &[u8]) -> Result<Self, TaskError> {
         let task = Task::parse(task)?;
-        let columns = names
-            .iter()
-            .map(|name| {
-                RowColumn::named(name)
-                    .ok_or_else(|| TaskError::plain(format!("unknown column {name:?}")))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut decoding = match decoding {
+            [] => None,
+            text => Some(Decoding::parse(text)?),
+        };
+        let mut wanted_columns = Vec::with_capacity(names.len());
+        let mut stored = Vec::new();
+        for name in names {
+            let decoded = decoding.as_mut().and_then(|decoding| decoding.column(name));
+            wanted_columns.push(match (decoded, RowColumn::named(name)) {
+                (Some(column), _) => Wanted::Decoded(column),
+                (None, Some(column)) => {
+                    stored.push(column);
+                    Wanted::Stored(column, Flat::default())
+                }
+                (None, None) => {
+                    return Err(TaskError::plain(format!("unknown column {name:?}")));
+                }
+            });
+        }
+        stored.extend(decoding.iter().flat_map(Decoding::stored));
         Ok(Self {
-            flat: columns.iter().map(|_| Flat::default()).collect(),
-            columns,
+            wanted_columns,
+            stored,
+            decoding,
+            shown: 0..0,
             check_crcs: task.check_crcs,
             min_timestamp: task.min_timestamp.unwrap_or(i64::MIN),
             wanted: task.limit.unwrap_or(usize::MAX),
@@ -67,6 +96,12 @@ impl TaskReader {
     ///
     /// Ends when it has returned the task's limit of rows. It may return more rows, because it decodes whole batches.
     pub fn next_rows(&mut self) -> Result<Option<usize>, TaskError> {
+        if let Some((_, reader)) = &mut self.split
+            && self.shown.end < reader.columns().rows()
+        {
+            return self.show(self.shown.end).map(Some);
+        }
+        self.shown = 0..0;
         while self.wanted > 0 {
             let Some((split, reader)) = &mut self.split else {
                 match self.splits.next() {
@@ -83,7 +118,7 @@ impl TaskReader {
                 Some(Step::Rows) => {
                     let rows = reader.columns().rows();
                     self.wanted = self.wanted.saturating_sub(rows);
-                    return Ok(Some(rows));
+                    return self.show(0).map(Some);
                 }
                 Some(Step::Lost(lost)) => {
                     let end = lost.end_offset.unwrap_or(lost.start_offset);
@@ -106,6 +141,24 @@ impl TaskReader {
         Ok(None)
     }
 
+    /// Decodes the keys and values of the rows in memory from one on, and returns the number of rows to show: all of
+    /// these, unless their values are large.
+    fn show(&mut self, start: usize) -> Result<usize, TaskError> {
+        let Some((split, reader)) = &mut self.split else {
+            return Ok(0);
+        };
+        let columns = reader.columns();
+        let end = match &mut self.decoding {
+            Some(decoding) => {
+                let (topic, partition) = (split.topic.as_deref(), split.partition);
+                decoding.decode(columns, start, Place { topic, partition })?
+            }
+            None => columns.rows(),
+        };
+        self.shown = start..end;
+        Ok(end - start)
+    }
+
     fn open(
         &self,
         split: TaskSplit,
@@ -118,7 +171,7 @@ impl TaskReader {
             (Some(file), is_planned)
         };
         let options = DecodeOptions {
-            columns: RowColumn::decoded(&self.columns),
+            columns: RowColumn::decoded(&self.stored),
             check_crcs: self.check_crcs,
             chunk: (CHUNK.0.min(self.wanted), CHUNK.1),
             max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,
@@ -136,21 +189,31 @@ impl TaskReader {
         if let Some((_, mut reader)) = self.split.take() {
             self.kept = std::mem::take(reader.columns());
         }
-        self.kept.bytes()
+        self.kept.bytes() + self.decoding.as_ref().map_or(0, Decoding::bytes)
     }
 
     /// Returns the addresses of the columns of the last rows, in the order of their names. Valid until the next rows.
-    pub fn addresses(&mut self) -> impl Iterator<Item = Addresses> {
+    pub fn addresses(&mut self) -> Vec<u64> {
+        let mut addresses = Vec::new();
+        let Some((split, reader)) = &mut self.split else {
+            return addresses;
+        };
+        let place = (split.topic.as_deref(), split.partition);
         let nulls = &mut self.null_timestamps;
-        let split = &mut self.split;
-        self.columns
-            .iter()
-            .zip(&mut self.flat)
-            .filter_map(move |(&column, flat)| {
-                let (split, reader) = split.as_mut()?;
-                let place = (split.topic.as_deref(), split.partition);
-                Some(flat.fill(column, reader.columns(), place, nulls))
-            })
+        for wanted in &mut self.wanted_columns {
+            match wanted {
+                Wanted::Stored(column, flat) => {
+                    let found = flat.fill(*column, reader.columns(), place, nulls);
+                    addresses.extend(column::from_row(*column, found, self.shown.start));
+                }
+                Wanted::Decoded(column) => {
+                    if let Some(decoding) = &mut self.decoding {
+                        decoding.addresses(*column, &mut addresses);
+                    }
+                }
+            }
+        }
+        addresses
     }
 
     /// The number and the bytes of the Kafka batches of the last rows, and the number of offsets lost so far. Offsets
@@ -160,6 +223,10 @@ impl TaskReader {
             return [0, 0, self.lost_offsets];
         };
         let batches = &reader.columns().batches;
+        if self.shown.start > 0 {
+            // They were counted with the first of their rows.
+            return [0, 0, self.lost_offsets];
+        }
         let bytes = batches.iter().map(|batch| batch.header.size() as u64).sum();
         [batches.len() as u64, bytes, self.lost_offsets]
     }
@@ -167,6 +234,7 @@ impl TaskReader {
     /// Returns the warnings about the rows so far, for the user: lost offsets, and timestamps that Spark cannot hold.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.clone();
+        warnings.extend(self.decoding.iter().flat_map(Decoding::warnings));
         if self.null_timestamps > 0 {
             warnings.push(format!(
                 "{} timestamps are beyond Spark's range: null",

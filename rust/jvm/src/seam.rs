@@ -19,7 +19,6 @@ use jni::JNIEnv;
 use jni::objects::{JByteArray, JClass, JLongArray, JObject, JObjectArray, JString};
 use jni::sys::{jbyteArray, jint, jlong, jobjectArray};
 
-use crate::column::ADDRESSES;
 use crate::error::TaskError;
 use crate::part_writer::PartWriter;
 use crate::reader::{COUNTS, TaskReader};
@@ -74,11 +73,13 @@ pub extern "system" fn Java_brokerless_spark_Native_open<'local>(
     _class: JClass<'local>,
     task: JByteArray<'local>,
     names: JObjectArray<'local>,
+    decoding: JByteArray<'local>,
 ) -> jlong {
     guarded(&mut env, 0, |env| {
         let task = env.convert_byte_array(task)?;
         let columns = strings(env, &names)?;
-        let reader = TaskReader::new(&task, &columns)?;
+        let decoding = env.convert_byte_array(decoding)?;
+        let reader = TaskReader::new(&task, &columns, &decoding)?;
         Ok(Box::into_raw(Box::new(reader)) as jlong)
     })
 }
@@ -128,9 +129,9 @@ pub extern "system" fn Java_brokerless_spark_Native_next<'local>(
         let Some(rows) = rows else {
             return Ok(-1);
         };
-        for (i, addresses) in (0..).step_by(ADDRESSES).zip(reader.addresses()) {
-            env.set_long_array_region(&out, i, &addresses.map(|address| address as jlong))?;
-        }
+        let addresses = reader.addresses();
+        let addresses: Vec<_> = addresses.into_iter().map(|one| one as jlong).collect();
+        env.set_long_array_region(&out, 0, &addresses)?;
         Ok(jint::try_from(rows).map_err(|_| TaskError::plain("too many rows"))?)
     })
 }

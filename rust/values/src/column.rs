@@ -107,6 +107,20 @@ impl Bits {
         }
     }
 
+    /// Appends bits that are not set.
+    fn push_unset(&mut self, count: usize) {
+        if count > 0 {
+            self.push(false);
+            self.len += count - 1;
+            self.bytes.resize(self.len.div_ceil(8), 0);
+        }
+    }
+
+    /// The bits, the first in the lowest bit of the first byte; None if all are set.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        (!self.bytes.is_empty()).then_some(&self.bytes)
+    }
+
     fn truncate(&mut self, len: usize) {
         if len < self.len {
             self.len = len;
@@ -126,6 +140,11 @@ impl Ends {
     /// The ends, after a 0.
     pub fn into_offsets(self) -> Vec<i32> {
         self.0
+    }
+
+    /// The ends, after a 0.
+    pub fn as_offsets(&self) -> &[i32] {
+        &self.0
     }
 
     #[inline]
@@ -240,6 +259,15 @@ impl Column {
         }
     }
 
+    /// The last text.
+    pub(crate) fn last_text(&self) -> Option<&str> {
+        let Values::Bytes(ends, bytes) = &self.values else {
+            return None;
+        };
+        let start = *ends.0.iter().rev().nth(1)?;
+        std::str::from_utf8(bytes.get(start as usize..)?).ok()
+    }
+
     /// Appends a null.
     pub fn push_null(&mut self) {
         self.validity.push(false);
@@ -256,6 +284,38 @@ impl Column {
             Values::Decimal256(values, ..) => values.push([0; 32]),
             Values::Bytes(ends, _) | Values::List(ends, _) | Values::Map(ends, _) => ends.repeat(),
             Values::Struct(columns) => columns.iter_mut().for_each(Self::push_null),
+        }
+    }
+
+    /// Appends nulls.
+    pub(crate) fn push_nulls(&mut self, count: usize) {
+        if let Values::Bytes(ends, _) = &mut self.values {
+            ends.0.resize(ends.0.len() + count, ends.last() as i32);
+            self.validity.push_unset(count);
+        } else {
+            (0..count).for_each(|_| self.push_null());
+        }
+    }
+
+    /// Appends the same text, or null, several times.
+    pub(crate) fn repeat_text(&mut self, text: Option<&str>, count: usize) -> Result<()> {
+        match text {
+            Some(text) => (0..count).try_for_each(|_| self.push_bytes(text.as_bytes())),
+            None => {
+                self.push_nulls(count);
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends the same number, or null, several times.
+    pub(crate) fn repeat_integer(&mut self, number: Option<i32>, count: usize) -> Result<()> {
+        match number {
+            Some(number) => (0..count).try_for_each(|_| self.push_integer(number.into())),
+            None => {
+                self.push_nulls(count);
+                Ok(())
+            }
         }
     }
 

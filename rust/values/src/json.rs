@@ -6,7 +6,9 @@ use crate::limits::{Error, Result};
 
 /// Appends JSON text on one line, without the white space between its parts. After an error, `out` is as before.
 pub fn json_document(body: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    serde_json::from_slice::<IgnoredAny>(body)
+    // Without it, strings that are skipped may be any bytes.
+    let text = std::str::from_utf8(body).map_err(|_| Error::new("the body is not UTF-8"))?;
+    serde_json::from_str::<IgnoredAny>(text)
         // Its message names a place, and no content.
         .map_err(|error| Error::new(format!("the body is no JSON: {error}")))?;
     let mut is_string = false;

@@ -7,6 +7,8 @@
 mod avro;
 mod column;
 mod column_type;
+mod decoded;
+mod decoder;
 mod encode;
 mod from_text;
 mod json;
@@ -20,6 +22,8 @@ pub mod text;
 pub use avro::AvroSchema;
 pub use column::{Bits, Column, Ends, Values};
 pub use column_type::Type;
+pub use decoded::{DecodedRows, SchemaName};
+pub use decoder::{Resolved, SchemaDecoder, SchemaText};
 pub use json::json_document;
 pub use limits::{Error, Result};
 pub use plan::{Appended, Plan};

@@ -3,6 +3,9 @@
 
 use brokerless_core::BytesFormat;
 
+use crate::column::Column;
+use crate::column_type::Type;
+use crate::decoded::DecodedRows;
 use crate::encode::{Misfit, float32, float64, parsed};
 use crate::from_text;
 use crate::json::json_document;
@@ -10,7 +13,7 @@ use crate::limits::{Error, Result};
 use crate::text::uuid as uuid_text;
 
 /// Text, if the bytes are UTF-8 (`StringSerializer`).
-pub fn utf8(bytes: &[u8]) -> Result<&str> {
+fn utf8(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| {
         Error::new(format!(
             "the bytes are not UTF-8 from byte {} on",
@@ -20,7 +23,7 @@ pub fn utf8(bytes: &[u8]) -> Result<&str> {
 }
 
 /// The bytes of a number, big-endian (`IntegerSerializer`, `LongSerializer`, `FloatSerializer`, `DoubleSerializer`).
-pub fn number<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+fn number<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes
         .try_into()
         .map_err(|_| Error::new(format!("the number has {N} bytes, and not {}", bytes.len())))
@@ -28,7 +31,7 @@ pub fn number<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 
 /// A UUID as Java reads it (`UUIDDeserializer`, `UUID.fromString`): five hexadecimal numbers in UTF-8, which may lack
 /// leading zeros.
-pub fn uuid(bytes: &[u8]) -> Result<[u8; 16]> {
+fn uuid(bytes: &[u8]) -> Result<[u8; 16]> {
     const DIGITS: [usize; 5] = [8, 4, 4, 4, 12];
     let unfit = || Error::new("the bytes are not the text of a UUID");
     if bytes.len() > 36 {
@@ -50,14 +53,88 @@ pub fn uuid(bytes: &[u8]) -> Result<[u8; 16]> {
 }
 
 /// Appends bytes as lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8], out: &mut String) {
-    const DIGITS: [char; 16] = [
-        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
-    ];
+fn hex(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.reserve(2 * bytes.len());
     for byte in bytes {
         for digit in [byte >> 4, byte & 15] {
             out.extend(DIGITS.get(usize::from(digit)));
+        }
+    }
+}
+
+/// A form of keys or values that no schema describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Text.
+    Utf8,
+    /// JSON text.
+    Json,
+    /// Bytes, as hexadecimal text.
+    Hex,
+    /// The text of a UUID.
+    Uuid,
+    /// A number of 32 bits.
+    Int32,
+    /// A number of 64 bits.
+    Int64,
+    /// A float.
+    Float32,
+    /// A double.
+    Float64,
+}
+
+impl Form {
+    /// The form with a name.
+    pub fn named(name: &str) -> Result<Self> {
+        Ok(match name {
+            "utf8" => Self::Utf8,
+            "json" => Self::Json,
+            "hex" => Self::Hex,
+            "uuid" => Self::Uuid,
+            "int32" => Self::Int32,
+            "int64" => Self::Int64,
+            "float32" => Self::Float32,
+            "float64" => Self::Float64,
+            _ => return Err(Error::new(format!("no plain form {name:?}"))),
+        })
+    }
+
+    /// The type of its values.
+    pub fn kind(self) -> Type {
+        match self {
+            Self::Utf8 | Self::Hex | Self::Uuid => Type::Utf8,
+            Self::Json => Type::Json,
+            Self::Int32 => Type::Int32,
+            Self::Int64 => Type::Int64,
+            Self::Float32 => Type::Float32,
+            Self::Float64 => Type::Float64,
+        }
+    }
+
+    /// Adds a key or value to rows of this form's type. Without a schema, they have no names of one.
+    pub fn push(self, payload: &[u8], rows: &mut DecodedRows) -> Result<()> {
+        let before = rows.values.len();
+        let result = self.append(payload, &mut rows.values);
+        result.or_else(|error| {
+            rows.values.truncate(before);
+            rows.push_undecoded(payload, Some(&error.to_string()))
+        })
+    }
+
+    fn append(self, payload: &[u8], column: &mut Column) -> Result<()> {
+        match self {
+            Self::Utf8 => column.push_bytes(utf8(payload)?.as_bytes()),
+            Self::Json => column.push_written(|out| json_document(payload, out)),
+            Self::Hex => column.push_written(|out| {
+                hex(payload, out);
+                Ok(())
+            }),
+            Self::Uuid => column.push_bytes(uuid_text(uuid(payload)?).as_bytes()),
+            Self::Int32 => column.push_integer(number(payload).map(i32::from_be_bytes)?.into()),
+            Self::Int64 => column.push_integer(number(payload).map(i64::from_be_bytes)?),
+            Self::Float32 => column.push_float(number(payload).map(f32::from_be_bytes)?),
+            Self::Float64 => column.push_double(number(payload).map(f64::from_be_bytes)?),
         }
     }
 }
@@ -147,9 +224,9 @@ mod tests {
 
     #[test]
     fn hexadecimal_digits_are_those_of_all_bytes() {
-        let mut out = String::new();
+        let mut out = Vec::new();
         hex(&[0x00, 0x7f, 0xa0, 0xff], &mut out);
-        assert_eq!(out, "007fa0ff");
+        assert_eq!(out, b"007fa0ff");
         let error = utf8(&[b'a', 0xff]).map_err(|error| error.to_string());
         assert_eq!(
             error,

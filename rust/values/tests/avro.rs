@@ -468,7 +468,15 @@ fn json_bodies_are_checked_and_fit_a_line() {
     )
     .unwrap();
     assert_eq!(out, br#"{"a b":[1,"x \" y"],"c":null}"#);
-    for body in [&b"{\"id\": 1"[..], b"", b"{} {}", b"\xff", &[b'['; 100_000]] {
+    for body in [
+        &b"{\"id\": 1"[..],
+        b"",
+        b"{} {}",
+        b"\xff",
+        b"\"\xff\"",
+        b"{\"a\": [\"\xc3\"]}",
+        &[b'['; 100_000],
+    ] {
         let mut out = Vec::new();
         assert!(json_document(body, &mut out).is_err());
         assert_eq!(out, b"");

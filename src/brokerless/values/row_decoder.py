@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _OF_ALL = {"Bytes": "bytes", "DecodeError": "error"}
 _OF_REGISTRY = {"Framing": "framing", "SchemaId": "schemaId", "Subject": "subject", "Version": "version"}
 _PLACE = ("topic", "partition", "offset")
+_LEFT_OVER = "bytes after the end, which are left out"
+_OF_GLUE = "the framing of the AWS Glue Schema Registry, which keeps no schemas in Kafka: not decoded"
 
 
 def decoded_columns(decoding: Decoding) -> list[str]:
@@ -107,7 +109,7 @@ class RowDecoder:
         self.targets: Mapping[str, Target] = chosen
         self._decoders: dict[tuple[str | None, str], _native.SchemaDecoder] = {}
         self._failures: dict[tuple[str | None, str], _Failures] = {}
-        self._left_over: dict[tuple[str | None, str], int] = {}
+        self._counted: dict[tuple[str | None, str, str], int] = {}
         rows, _ = self._decoded(_empty(self.input_columns), None)
         self.schema = rows.schema
 
@@ -132,10 +134,11 @@ class RowDecoder:
             what = f"{topic or 'a log'}: {counted(failures.count, part)}"
             found.append(f"{what} {'does' if failures.count == 1 else 'do'} not decode, the first at {failures.first}")
         for (topic, part), decoder in self._decoders.items():
-            if count := decoder.left_over - self._left_over.get((topic, part), 0):
-                what = f"{topic or 'a log'}: {counted(count, part)}"
-                found.append(f"{what} {'has' if count == 1 else 'have'} bytes after the end, which are left out")
-            self._left_over[topic, part] = decoder.left_over
+            for told, count in ((_LEFT_OVER, decoder.left_over), (_OF_GLUE, decoder.of_glue)):
+                if new := count - self._counted.get((topic, part, told), 0):
+                    what = f"{topic or 'a log'}: {counted(new, part)}"
+                    found.append(f"{what} {'has' if new == 1 else 'have'} {told}")
+                self._counted[topic, part, told] = count
         self._failures.clear()
         return found
 

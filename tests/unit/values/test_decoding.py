@@ -159,6 +159,27 @@ def test_on_error_keeps_ends_or_leaves_out(tmp_path):
 WRONG = "the number has 8 bytes, and not 1"
 
 
+def test_framings_of_other_registries_are_named(registries):
+    reader = bl.LogDirs(registries / "confluent/logs").read(["garbage"], decode="value=registry")
+    rows = [row for row in table_of(reader).to_pylist() if row["valueBytes"]]
+    glue = [row for row in rows if row["valueBytes"][:2] in (b"\3\0", b"\3\5")]
+    assert {row["decodeError"] for row in glue} == {None}
+    told = "the framing of the AWS Glue Schema Registry, which keeps no schemas in Kafka: not decoded"
+    assert f"garbage: {len(glue)} values have {told}" in reader.notes
+    apicurio = [row for row in rows if row["valueBytes"].startswith(b"\0" * 8)]
+    assert {row["decodeError"].partition("; ")[2] for row in apicurio} == {
+        "in the framing of Apicurio Registry it is the id 3, and its schemas are not in the topic _schemas"
+    }
+
+
+def test_bytes_that_are_not_utf8_are_no_json_body_and_harm_no_other_row():
+    decoder = _native.SchemaDecoder(lambda _id: ("JSON", "{}", [], 1, None, None))
+    bodies = [b'"a"', b'"\xff"', b'{"b": ["\xc3"]}', b"7"]
+    found = decoder.decode(pa.array([b"\0\0\0\0\1" + body for body in bodies], pa.binary()))
+    assert found["decoded"].to_pylist() == ['"a"', None, None, "7"]
+    assert found["error"].to_pylist() == [None, "the body is not UTF-8", "the body is not UTF-8", None]
+
+
 def test_a_limit_counts_the_rows_that_are_there_and_notes_no_others(tmp_path):
     log = three(tmp_path)
     reader = log.read(decode=Decoding(value="int64"), limit=1)

@@ -13,6 +13,10 @@ pub const VALUE_SCHEMA_ID: &str = "__value_schema_id";
 
 const MAGIC_ID: i8 = 0;
 const MAGIC_GUID: i8 = 1;
+/// The first two bytes of a payload of the AWS Glue Schema Registry: its version, and no compression or that of zlib.
+const MAGIC_GLUE: [[u8; 2]; 2] = [[3, 0], [3, 5]];
+/// Their number, with that of the UUID that follows.
+const GLUE_BYTES: usize = 18;
 
 /// The place and form of a schema's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,6 +113,24 @@ impl<'a> Framed<'a> {
             after: body,
             body,
         }
+    }
+
+    /// True if bytes without an id begin as those of the AWS Glue Schema Registry do, which keeps its schemas elsewhere.
+    pub fn is_of_glue(&self) -> bool {
+        self.framing == Framing::None
+            && self.body.len() >= GLUE_BYTES
+            && MAGIC_GLUE.iter().any(|magic| self.body.starts_with(magic))
+    }
+
+    /// The id of 8 bytes that older serializers of Apicurio Registry write after byte 0. Its first half reads as the id
+    /// 0, which no registry gives.
+    pub fn id_of_apicurio(&self) -> Option<u32> {
+        let is_zero = self.framing == Framing::PrefixV0 && self.schema_id == Some(SchemaId::Id(0));
+        let id = self
+            .body
+            .first_chunk()
+            .map(|bytes| u32::from_be_bytes(*bytes));
+        id.filter(|&id| is_zero && id > 0)
     }
 
     /// Calls `take` with each message index, outermost first, and returns the body of the Protobuf message.

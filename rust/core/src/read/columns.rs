@@ -57,6 +57,16 @@ impl BinaryColumn {
         self.data.len()
     }
 
+    /// The value of a row; None if it is null, or there is no such row.
+    #[inline]
+    pub fn get(&self, row: usize) -> Option<&[u8]> {
+        let &[start, end] = self.offsets.get(row..)?.first_chunk()?;
+        if end < 0 {
+            return None;
+        }
+        self.data.get((start & !NULL) as usize..end as usize)
+    }
+
     /// Reserves memory for `rows` more values of `bytes` in all, as `fast_decode` needs it.
     fn reserve(&mut self, rows: usize, bytes: usize) {
         self.offsets.reserve(rows);
@@ -151,6 +161,14 @@ impl HeadersColumn {
         let headers = self.offsets.last().map_or(0, |&end| end as usize);
         self.keys.truncate(headers);
         self.values.truncate(headers);
+    }
+
+    /// The value of the last header of a row with a name; None if it is null or absent.
+    pub fn last(&self, row: usize, name: &[u8]) -> Option<&[u8]> {
+        let &[start, end] = self.offsets.get(row..)?.first_chunk()?;
+        let mut headers = start as usize..end as usize;
+        let last = headers.rfind(|&header| self.keys.get(header) == Some(name))?;
+        self.values.get(last)
     }
 
     /// Bytes of all keys, and of all values.

@@ -15,6 +15,7 @@ import pyarrow as pa
 from brokerless import _native
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.schemas.store import changed, changes
+from brokerless.spark.source.jvm_decoding import decoding_in_json
 from brokerless.spark.source.spark_types import spark_type
 from brokerless.state.schemas import Schemas
 from brokerless.values.row_decoder import RowDecoder, decoded_columns
@@ -94,6 +95,13 @@ class Decoded:
         """Read the schemas again, and return what has changed since the source was loaded."""
         now = self.chosen.with_schemas().schemas
         return () if self.decoding.schemas is None or now is None else tuple(changes(self.decoding.schemas, now))
+
+    def for_jvm(self, topics: Collection[str | None]) -> bytes:
+        """Return what tasks in the JVM need to decode the rows of topics, with the schemas of now, as JSON.
+
+        The reader in the JVM parses it (`rust/jvm/src/decoding.rs`).
+        """
+        return decoding_in_json(self.chosen.with_schemas(), self.targets, topics)
 
     def decoder(self, columns: Sequence[str], changes: Sequence[SchemaVersion]) -> RowDecoder:
         """Return a decoder into these columns, in Arrow's types, with the schemas that have changed."""

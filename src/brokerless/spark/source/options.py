@@ -50,6 +50,8 @@ _RANGE = (
 )
 # How keys and values are decoded.
 _DECODING = ("decode", "schemas", "subject", "context", "schema", "onDecodeError")
+# The jar adds it to the options of the user (`Decoded.java`).
+_IN_JVM = "decodesinjvm"
 # The size of a stream's batches.
 _TRIGGER = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 # The point of the views of a cluster's state, and whether they show what came before.
@@ -114,6 +116,7 @@ class Options:
 
     Attributes:
         decode: the choice of what is decoded.
+        decodes_in_jvm: whether the tasks of a decoded read run in the JVM.
         decoded: the same with schemas and types, which the source has read; None until then.
     """
 
@@ -141,6 +144,7 @@ class Options:
     level: str
     decode: Decode | None
     given: frozenset[str]
+    decodes_in_jvm: bool = False
     decoded: Decoded | None = None
 
     @property
@@ -160,6 +164,8 @@ class Options:
         Raises:
             ValueError: an option is unknown (the message suggests the nearest name), or its value is invalid.
         """
+        in_jvm = [name for name in options if name.lower() == _IN_JVM]
+        options = {name: value for name, value in options.items() if name not in in_jvm}
         given = canonical(options, _KNOWN, _IGNORED, _HONOURED_KAFKA)
         chosen = [name for name in _SELECTION if name in given]
         if len(chosen) > 1:
@@ -204,6 +210,7 @@ class Options:
             history=boolean(given, "history", default=view == "commits"),
             level=choice(given, "level", _LEVELS),
             decode=_decode(given, paths),
+            decodes_in_jvm=bool(in_jvm),
             given=frozenset(given),
         )
 

@@ -64,7 +64,7 @@ class RecordsTask(Task["Split"]):
 
     check_crcs: bool
 
-    def __reduce__(self) -> tuple[Callable[[bytes], RecordsTask], tuple[bytes]]:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[bytes, ...]]:
         splits = [{name: getattr(split, name) for name in _SPLIT_FIELDS} for split in self.work]
         task = {"version": _VERSION, "check_crcs": self.check_crcs, "splits": splits}
         return records_task, (json.dumps(task, default=bytes.hex).encode(),)
@@ -79,6 +79,26 @@ class DecodedTask(Task["Split"]):
     """
 
     changes: tuple[SchemaVersion, ...]
+
+
+@dataclass
+class JvmDecodedTask(RecordsTask):
+    """A task that reads records, and decodes them in the JVM.
+
+    Attributes:
+        decoding: how all tasks decode, in the first one: see `brokerless.spark.source.decoded.Decoded.for_jvm`.
+    """
+
+    decoding: bytes
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[bytes, ...]]:
+        _, (task,) = super().__reduce__()
+        return decoded_task, (task, self.decoding)
+
+
+def decoded_task(_task: bytes, _decoding: bytes) -> None:
+    """Refuse a task of the JVM in a Python worker."""
+    raise ValueError("the task was planned for the JVM: driver and executors need the same jar")
 
 
 def records_task(text: bytes) -> RecordsTask:
@@ -219,6 +239,13 @@ def records_tasks(splits: Sequence[WorkItem[Split]], target: int, options: Optio
     packed = pack(splits, target, options)
     if options.decoded is None:
         return [RecordsTask(task.work, options.check_crcs) for task in packed]
+    if options.decodes_in_jvm:
+        topics = {split.topic for task in packed for split in task.work}
+        decoding = options.decoded.for_jvm(topics)
+        return [
+            JvmDecodedTask(task.work, options.check_crcs, b"" if number else decoding)
+            for number, task in enumerate(packed)
+        ]
     changes = options.decoded.changes()
     return [DecodedTask(task.work, changes) for task in packed]
 
