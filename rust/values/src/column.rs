@@ -330,7 +330,7 @@ impl Column {
     }
 
     /// Appends an integer, also to a column of a type that it is promoted to.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_integer(&mut self, value: i64) -> Result<()> {
         match &mut self.values {
             Values::Int32(values) => {
@@ -380,13 +380,13 @@ impl Column {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_bytes(&mut self, value: &[u8]) -> Result<()> {
         let Values::Bytes(ends, bytes) = &mut self.values else {
             return Err(Error::misfit());
         };
         ends.push(bytes.len() + value.len())?;
-        bytes.extend_from_slice(value);
+        append(bytes, value);
         self.validity.push(true);
         Ok(())
     }
@@ -455,6 +455,7 @@ impl Column {
     }
 
     /// Completes a struct, a list or a map.
+    #[inline]
     pub(crate) fn close(&mut self) -> Result<()> {
         match &mut self.values {
             Values::List(ends, items) => ends.push(items.len())?,
@@ -463,6 +464,29 @@ impl Column {
         }
         self.validity.push(true);
         Ok(())
+    }
+}
+
+/// Appends bytes. Most texts are short: two copies of a fixed size, which may overlap, take less time than a call.
+#[inline(always)]
+fn append(bytes: &mut Vec<u8>, value: &[u8]) {
+    #[inline(always)]
+    fn twice<const N: usize>(bytes: &mut Vec<u8>, value: &[u8]) -> Option<()> {
+        let (first, last) = (value.first_chunk::<N>()?, value.last_chunk::<N>()?);
+        let start = bytes.len();
+        bytes.extend_from_slice(first);
+        bytes.truncate(start + value.len() - N);
+        bytes.extend_from_slice(last);
+        Some(())
+    }
+    let is_done = match value.len() {
+        8..=16 => twice::<8>(bytes, value),
+        4..8 => twice::<4>(bytes, value),
+        17..=32 => twice::<16>(bytes, value),
+        _ => None,
+    };
+    if is_done.is_none() {
+        bytes.extend_from_slice(value);
     }
 }
 
@@ -510,6 +534,17 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn bytes_of_each_length_are_appended_whole() {
+        let value: Vec<u8> = (0..100).collect();
+        for length in 0..value.len() {
+            let part = value.get(..length).unwrap_or_default();
+            let mut bytes = vec![0xff];
+            append(&mut bytes, part);
+            assert_eq!(bytes, [&[0xff], part].concat());
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use brokerless_core::Framing;
+
 use crate::column::Column;
 use crate::column_type::Type;
 use crate::limits::Result;
@@ -26,7 +28,7 @@ pub struct DecodedRows {
     /// The versions of the schemas in these subjects.
     pub versions: Column,
     /// The framing and the schema of the last rows; None: they are null.
-    named: Option<(&'static str, Arc<SchemaName>)>,
+    named: Option<(Framing, Arc<SchemaName>)>,
 }
 
 /// The id of a schema, and the version of a subject that it is.
@@ -77,7 +79,7 @@ impl DecodedRows {
     }
 
     /// Names the framing and the schema of the next row, before it is added.
-    pub(crate) fn name(&mut self, named: Option<(&'static str, &Arc<SchemaName>)>) -> Result<()> {
+    pub(crate) fn name(&mut self, named: Option<(Framing, &Arc<SchemaName>)>) -> Result<()> {
         let is_same = match (&self.named, &named) {
             (Some((framing, schema)), Some((other, its))) => {
                 framing == other && Arc::ptr_eq(schema, its)
@@ -96,7 +98,7 @@ impl DecodedRows {
     fn end_run(&mut self) -> Result<()> {
         let rows = self.values.len() - self.framings.len();
         let (framing, schema) = match &self.named {
-            Some((framing, schema)) => (Some(*framing), schema.as_ref()),
+            Some((framing, schema)) => (Some(framing.name()), schema.as_ref()),
             None => (None, &SchemaName::default()),
         };
         self.framings.repeat_text(framing, rows)?;

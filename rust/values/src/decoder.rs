@@ -124,14 +124,18 @@ impl SchemaDecoder {
         resolve: impl FnOnce(SchemaId) -> std::result::Result<Resolved, E>,
     ) -> std::result::Result<Result<usize>, E> {
         let framed = Framed::split(payload, header);
-        let framing = framed.framing.name();
+        let framing = framed.framing;
         let Some(id) = framed.schema_id else {
             self.of_glue += u64::from(framed.is_of_glue());
             let named = rows.name(Some((framing, &self.no_name)));
             let added = named.and_then(|()| rows.push_undecoded(payload, None));
             return Ok(added.map(|()| 0));
         };
-        let known = self.known(id, resolve)?;
+        self.find(id, resolve)?;
+        // That of the last row is the one that was found.
+        let Some((_, known)) = &self.last else {
+            return Ok(Err(Error::misfit()));
+        };
         let decoded = match &known.schema {
             Ok((schema, plan)) => rows.name(Some((framing, &known.name))).and_then(|()| {
                 let reader = self.reader.as_ref();
@@ -157,21 +161,26 @@ impl SchemaDecoder {
         Ok(added.map(|()| rows.values.weight()))
     }
 
-    fn known<E>(
+    /// Makes the schema of an id that of the last row.
+    #[inline]
+    fn find<E>(
         &mut self,
         id: SchemaId,
         resolve: impl FnOnce(SchemaId) -> std::result::Result<Resolved, E>,
-    ) -> std::result::Result<Arc<Known>, E> {
-        if let Some((last, known)) = &self.last
-            && *last == id
-        {
-            return Ok(Arc::clone(known));
+    ) -> std::result::Result<(), E> {
+        if matches!(&self.last, Some((last, _)) if *last == id) {
+            return Ok(());
         }
-        if let Some(known) = self.known.get(&id) {
-            self.last = Some((id, Arc::clone(known)));
-            return Ok(Arc::clone(known));
-        }
-        let known = Arc::new(self.planned(resolve(id)?));
+        let known = match self.known.get(&id) {
+            Some(known) => Arc::clone(known),
+            None => self.learn(id, resolve(id)?),
+        };
+        self.last = Some((id, known));
+        Ok(())
+    }
+
+    fn learn(&mut self, id: SchemaId, found: Resolved) -> Arc<Known> {
+        let known = Arc::new(self.planned(found));
         self.types += match &known.schema {
             Ok((schema, _)) => schema.types(),
             Err(_) => 1,
@@ -181,7 +190,7 @@ impl SchemaDecoder {
             self.types = 0;
         }
         self.known.insert(id, Arc::clone(&known));
-        Ok(known)
+        known
     }
 
     fn planned(&self, found: Resolved) -> Known {

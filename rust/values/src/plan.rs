@@ -45,8 +45,8 @@ impl Plan {
                 let reader = reader.is_some().then_some(own);
                 Kind::Avro(AvroPlan::new(writer, reader, column)?)
             }
-            (Schema::Protobuf(_), Schema::Protobuf(own)) => {
-                Kind::Protobuf(ProtobufPlan::new(own, column)?)
+            (Schema::Protobuf(writer), Schema::Protobuf(own)) => {
+                Kind::Protobuf(ProtobufPlan::new(writer, own, column)?)
             }
             (Schema::Json, Schema::Json) => Kind::Json,
             (writer, reader) => {

@@ -86,6 +86,7 @@ impl<'a> Framed<'a> {
     ///
     /// `header` is the value of the last header with the name [`KEY_SCHEMA_ID`] or [`VALUE_SCHEMA_ID`]. Without one,
     /// the bytes before the body decide. Bytes that are too short for an id are not framed.
+    #[inline]
     pub fn split(payload: &'a [u8], header: Option<&'a [u8]>) -> Self {
         if let Some(header) = header {
             let found = id_of(header);
@@ -158,6 +159,7 @@ impl<'a> Framed<'a> {
     }
 }
 
+#[inline]
 fn id_of(bytes: &[u8]) -> Option<(SchemaId, &[u8])> {
     let mut reader = Reader::new(bytes);
     let id = match reader.i8().ok()? {

@@ -477,7 +477,7 @@ impl<'a> Walk<'a> {
     /// Finds the values in a part of a message.
     fn scan(&mut self, message: &Message, mut input: Input<'a>, is_group: bool) -> Result<()> {
         while is_group || !input.is_empty() {
-            let (number, wire) = input.tag()?;
+            let (number, wire) = input.tag()?.parts()?;
             if is_group && wire == Wire::EndGroup {
                 return Ok(());
             }

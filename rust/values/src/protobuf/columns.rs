@@ -27,13 +27,12 @@ impl ProtobufPlan {
         column: &mut Column,
     ) -> Result<usize> {
         let (id, body) = writer.split(framed)?;
-        let (written, read) = (writer.root_name(id), reader.root_name(self.root));
-        if written != read {
+        if Some(id) != self.written {
             let name = |name: Option<&str>| name.unwrap_or("another message").to_owned();
             return Err(Error::new(format!(
                 "{} is written, and {} is read",
-                name(written),
-                name(read)
+                name(writer.root_name(id)),
+                name(reader.root_name(self.root))
             )));
         }
         let before = column.len();
@@ -53,7 +52,7 @@ impl ProtobufPlan {
 
 impl ProtobufSchema {
     /// The full name of a message that is in no other one.
-    fn root_name(&self, id: MessageId) -> Option<&str> {
+    pub(super) fn root_name(&self, id: MessageId) -> Option<&str> {
         let at = self.roots.iter().position(|&one| one == id)?;
         self.root_names.get(at).map(String::as_str)
     }
@@ -168,7 +167,18 @@ impl<'a> Decoding<'a> {
         let mut ways = object.ways.as_slice();
         let mut oneofs = 0_u64;
         let mut tag = input.next_tag()?;
-        while let Some((number, wire)) = tag {
+        while let Some(found) = tag {
+            if let [way, rest @ ..] = ways
+                && let Some((own, kind)) = way.scalar
+                && own == found
+                && let Some((column, _)) = to_column(way, columns)
+            {
+                ways = rest;
+                self.scalar(kind, &mut input, column)?;
+                tag = input.next_tag()?;
+                continue;
+            }
+            let (number, wire) = found.parts()?;
             while let [way, rest @ ..] = ways
                 && way.number < number
             {
@@ -228,9 +238,10 @@ impl<'a> Decoding<'a> {
                         {
                             return Ok(false);
                         }
-                        match input.next_tag()? {
-                            Some((one, its)) if one == number && field.fits(its) => wire = its,
-                            next => break next,
+                        let next = input.next_tag()?;
+                        match field.wire_of(next)? {
+                            Some(its) => wire = its,
+                            None => break next,
                         }
                     };
                     column.close()?;
@@ -242,9 +253,10 @@ impl<'a> Decoding<'a> {
                     let next = loop {
                         self.walk.note(way.position, wire, input.at())?;
                         input.skip(number, wire)?;
-                        match input.next_tag()? {
-                            Some((one, its)) if one == number && field.fits(its) => wire = its,
-                            next => break next,
+                        let next = input.next_tag()?;
+                        match field.wire_of(next)? {
+                            Some(its) => wire = its,
+                            None => break next,
                         }
                     };
                     self.field(field, step, base..self.walk.found.len(), column)?;
@@ -270,6 +282,7 @@ impl<'a> Decoding<'a> {
     }
 
     /// Completes a message all of whose fields have a value.
+    #[inline]
     fn end(&mut self, object: &Object, column: &mut Column) -> Result<()> {
         let columns = column.fields()?;
         for &at in &object.absent {
@@ -291,6 +304,7 @@ impl<'a> Decoding<'a> {
     }
 
     /// Appends the items of a list that come next: several if they are packed.
+    #[inline]
     fn stream_items(
         &mut self,
         kind: Kind,
@@ -482,6 +496,7 @@ impl<'a> Decoding<'a> {
     }
 
     /// Appends a value that is no message.
+    #[inline(always)]
     fn scalar(&mut self, kind: Kind, input: &mut Input<'a>, column: &mut Column) -> Result<()> {
         if kind == Kind::String {
             let bytes = input.sized()?;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::column_type::{Counter, MOST_LEVELS, Type};
 use crate::limits::{Error, Result};
 use crate::protobuf::schema::{Field, Form, Kind, Message, MessageId, ProtobufSchema, Shape};
+use crate::protobuf::wire::Tag;
 use crate::text::Unit;
 
 /// The most messages around a message. One takes up to three levels of columns: its own, and those of a map.
@@ -14,6 +15,8 @@ const MOST_AROUND: usize = MOST_LEVELS / 3;
 #[derive(Debug)]
 pub(crate) struct ProtobufPlan {
     pub(super) root: MessageId,
+    /// The message of the writer's schema with the name of the root.
+    pub(super) written: Option<MessageId>,
     pub(super) step: Step,
 }
 
@@ -44,6 +47,8 @@ pub(super) struct Object {
 /// The way from a field to its column, if it has one.
 #[derive(Debug)]
 pub(super) struct Way {
+    /// The tag of its values, if each is a value of the column: a scalar that is in no oneof.
+    pub(super) scalar: Option<(Tag, Kind)>,
     pub(super) number: u32,
     pub(super) position: u32,
     pub(super) column: Option<(usize, Step)>,
@@ -141,11 +146,21 @@ impl ProtobufSchema {
 }
 
 impl ProtobufPlan {
-    /// Plans how the first message of a schema becomes a value of a column, which may have more fields.
-    pub(crate) fn new(schema: &ProtobufSchema, column: &Type) -> Result<Self> {
-        let root = schema.root()?;
-        let step = schema.step(root, column)?;
-        Ok(Self { root, step })
+    /// Plans how messages of `writer` with the name of the first one of `reader` become values of a column, which may
+    /// have more fields.
+    pub(crate) fn new(
+        writer: &ProtobufSchema,
+        reader: &ProtobufSchema,
+        column: &Type,
+    ) -> Result<Self> {
+        let root = reader.root()?;
+        let name = reader.root_name(root);
+        let mut roots = writer.roots.iter().copied();
+        Ok(Self {
+            root,
+            written: roots.find(|&id| writer.root_name(id) == name),
+            step: reader.step(root, column)?,
+        })
     }
 }
 
@@ -179,6 +194,12 @@ impl ProtobufSchema {
                     .zip(fields)
                     .zip(to_columns)
                     .map(|((position, field), column)| Way {
+                        scalar: match &column {
+                            Some((_, Step::Scalar)) if field.oneof.is_none() => {
+                                Some((Tag::new(field.number, field.kind.wire()), field.kind))
+                            }
+                            _ => None,
+                        },
                         number: field.number,
                         position,
                         column,

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::limits::{Error, Result};
-use crate::protobuf::wire::Wire;
+use crate::protobuf::wire::{Tag, Wire};
 
 /// The number of a message.
 pub(super) type MessageId = usize;
@@ -230,6 +230,16 @@ impl Field {
         self.number == number && self.kind == kind && is_single
     }
 
+    /// The form of a value with this tag, if the field takes it.
+    #[inline]
+    pub(super) fn wire_of(&self, tag: Option<Tag>) -> Result<Option<Wire>> {
+        let Some(tag) = tag else {
+            return Ok(None);
+        };
+        let (number, wire) = tag.parts()?;
+        Ok((number == self.number && self.fits(wire)).then_some(wire))
+    }
+
     /// True if the field takes a value of this form. Any other value is skipped like that of an unknown field.
     ///
     /// A message may be encoded as a group, because registries write groups as messages into their schemas.
@@ -288,8 +298,16 @@ impl Kind {
 
 impl Enum {
     /// The first name of a number.
+    #[inline]
     pub(super) fn name(&self, number: i32) -> Option<&str> {
-        let at = self.values.partition_point(|(one, _)| *one < number);
+        // Most enums number their values from 0 on.
+        let is_of = |at: usize| self.values.get(at).is_some_and(|(one, _)| *one == number);
+        let guess = number as usize;
+        let at = if is_of(guess) && (guess == 0 || !is_of(guess - 1)) {
+            guess
+        } else {
+            self.values.partition_point(|(one, _)| *one < number)
+        };
         let found = self.values.get(at).filter(|(one, _)| *one == number);
         found.map(|(_, name)| name.as_str())
     }

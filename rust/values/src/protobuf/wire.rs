@@ -13,6 +13,34 @@ pub(super) enum Wire {
     Fixed32 = 5,
 }
 
+/// What stands before a value: the number of its field, and its form. Read, but not checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tag(u32);
+
+impl Tag {
+    pub(super) fn new(number: u32, wire: Wire) -> Self {
+        Self(number << 3 | wire as u32)
+    }
+
+    /// The number of the field, and the form of the value.
+    #[inline]
+    pub(super) fn parts(self) -> Result<(u32, Wire)> {
+        let wire = match self.0 & 7 {
+            0 => Wire::Varint,
+            1 => Wire::Fixed64,
+            2 => Wire::Sized,
+            3 => Wire::StartGroup,
+            4 => Wire::EndGroup,
+            5 => Wire::Fixed32,
+            other => return Err(Error::new(format!("a value has the unknown form {other}"))),
+        };
+        match self.0 >> 3 {
+            0 => Err(Error::new("the number of a field is 0")),
+            number => Ok((number, wire)),
+        }
+    }
+}
+
 /// The bytes from a place in a body to the end of a message. Places count from the start of the body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Input<'a> {
@@ -35,7 +63,7 @@ impl<'a> Input<'a> {
     }
 
     /// Reads a varint. As in Java, surplus high bits of the tenth byte are dropped.
-    #[inline]
+    #[inline(always)]
     pub(super) fn varint(&mut self) -> Result<u64> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         // Most tags, lengths and enums are one byte.
@@ -58,6 +86,7 @@ impl<'a> Input<'a> {
     }
 
     /// Reads a varint of more than eight bytes, or one near the end of the body.
+    #[inline(never)]
     fn long_varint(&mut self) -> Result<u64> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let mut value = 0;
@@ -81,7 +110,7 @@ impl<'a> Input<'a> {
     }
 
     /// Reads a length, and returns that many bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn sized(&mut self) -> Result<&'a [u8]> {
         let length = self.varint()?;
         self.take(usize::try_from(length).unwrap_or(usize::MAX))
@@ -105,29 +134,17 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
-    /// Reads the number of a field and the form of its value.
-    #[inline]
-    pub(super) fn tag(&mut self) -> Result<(u32, Wire)> {
-        let tag = u32::try_from(self.varint()?)
-            .map_err(|_| Error::new("the number of a field has more than 29 bits"))?;
-        let wire = match tag & 7 {
-            0 => Wire::Varint,
-            1 => Wire::Fixed64,
-            2 => Wire::Sized,
-            3 => Wire::StartGroup,
-            4 => Wire::EndGroup,
-            5 => Wire::Fixed32,
-            other => return Err(Error::new(format!("a value has the unknown form {other}"))),
-        };
-        match tag >> 3 {
-            0 => Err(Error::new("the number of a field is 0")),
-            number => Ok((number, wire)),
-        }
+    /// Reads a tag.
+    #[inline(always)]
+    pub(super) fn tag(&mut self) -> Result<Tag> {
+        let tag = u32::try_from(self.varint()?);
+        tag.map(Tag)
+            .map_err(|_| Error::new("the number of a field has more than 29 bits"))
     }
 
-    /// Reads the same of the next value; None at the end.
-    #[inline]
-    pub(super) fn next_tag(&mut self) -> Result<Option<(u32, Wire)>> {
+    /// Reads the tag of the next value; None at the end.
+    #[inline(always)]
+    pub(super) fn next_tag(&mut self) -> Result<Option<Tag>> {
         if self.is_empty() {
             return Ok(None);
         }
@@ -154,7 +171,7 @@ impl<'a> Input<'a> {
             if self.is_empty() {
                 return Err(Error::new("the body ends within a group"));
             }
-            match self.tag()? {
+            match self.tag()?.parts()? {
                 (number, Wire::EndGroup) if number == last => {
                     open.pop();
                 }
