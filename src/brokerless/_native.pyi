@@ -931,18 +931,30 @@ class ValueEncoder:
         part: "key" or "value".
         form: a form of `decode_plain`, without a schema.
         schema: the id, type, text and references of the schema that is written.
+        message: the full name of the message of a Protobuf schema; None: the first one.
+        guid: the GUID of the schema, which the header of the part gets; None: the id is before each key or value.
 
     Raises:
-        ValueError: the schema is not valid.
+        ValueError: the schema is not valid, or does not have the message.
     """
 
     def __new__(
-        cls, part: str, form: str, schema: tuple[int, str, str, list[tuple[str, str]]] | None = None
+        cls,
+        part: str,
+        form: str,
+        schema: tuple[int, str, str, list[tuple[str, str]]] | None = None,
+        *,
+        message: str | None = None,
+        guid: bytes | None = None,
     ) -> Self: ...
-    def encode(self, rows: pa.RecordBatch, first_row: int = 0) -> pa.Array[Any]:
+    def encode(self, rows: pa.RecordBatch, headers: pa.Array[Any] | None = None, first_row: int = 0) -> pa.RecordBatch:
         """Encode the column of the part: values of the types that decoding gives, or JSON texts.
 
         For a null, the bytes are those of the column `keyBytes` or `valueBytes`.
+
+        Returns:
+            The part as bytes; and `headers`, if there are any. Those of an encoded key or value have the id of its
+            schema, or none.
 
         Raises:
             ValueError: a value does not fit. The message has its row, counted from `first_row`, and its place.

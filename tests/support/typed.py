@@ -21,19 +21,19 @@ def decoded(writer, payloads, **target):
     return batch
 
 
-def encoded(writer, texts):
+def encoded(writer, texts, message=None):
     """Encode JSON texts with the schema 1, which is `writer`."""
-    encoder = _native.ValueEncoder("value", "registry", (1, *writer))
+    encoder = _native.ValueEncoder("value", "registry", (1, *writer), message=message)
     field = pa.field("value", pa.string(), metadata={"content-type": "application/json"})
     found = encoder.encode(pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], schema=pa.schema([field])))
     found.validate(full=True)
-    return found.to_pylist()
+    return found["value"].to_pylist()
 
 
-def check_again(writer, payloads, prepared=lambda value: value):
+def check_again(writer, payloads, prepared=lambda value: value, message=None):
     """Check that the JSON of payloads is encoded to payloads with the same JSON, and return them."""
     texts = decoded(writer, payloads)["decoded"].to_pylist()
-    again = encoded(writer, texts)
+    again = encoded(writer, texts, message)
     for pair in zip(texts, decoded(writer, again)["decoded"].to_pylist(), strict=True):
         # Unlike values of Python, texts differ where 0.0 is not -0.0.
         before, after = (json.dumps(prepared(json.loads(text)), sort_keys=True) for text in pair)

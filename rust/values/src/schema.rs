@@ -73,9 +73,28 @@ impl Schema {
             Self::Json => json_document(framed.body, out).map(|()| 0),
         }
     }
-    /// Appends what follows the id of the schema: the indexes of a Protobuf message, and the body of a value whose JSON
-    /// text is given in the form of [`Self::write_json`]. An error names the place of a value that does not fit, from
-    /// `root` on. After an error, `out` is as before.
+
+    /// Returns a schema that encodes values as the message with a full name, and not as the first one.
+    pub fn with_message(self, name: &str) -> Result<Self> {
+        match self {
+            Self::Protobuf(schema) => schema.with_message(name).map(Self::Protobuf),
+            other => Err(Error::new(format!(
+                "the message {name} is of Protobuf, and the schema has the type {}",
+                other.schema_type()
+            ))),
+        }
+    }
+
+    /// The bytes between the id of the schema and an encoded body: the indexes of a Protobuf message.
+    pub fn message_indexes(&self) -> Vec<u8> {
+        match self {
+            Self::Protobuf(schema) => schema.message_indexes(),
+            Self::Avro(_) | Self::Json => Vec::new(),
+        }
+    }
+
+    /// Appends the body of a value whose JSON text is given in the form of [`Self::write_json`]. An error names the
+    /// place of a value that does not fit, from `root` on. After an error, `out` is as before.
     pub fn encode(&self, json: &[u8], root: &str, out: &mut Vec<u8>) -> Result<()> {
         match self {
             Self::Avro(schema) => schema.encode(json, root, out),

@@ -18,6 +18,7 @@ from brokerless import _native
 from brokerless.arguments import to_ms
 from brokerless.cli import terminal
 from brokerless.layout.release import NEWEST, Release
+from brokerless.wording import conjoined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -314,7 +315,19 @@ def encode_options(function: _Command) -> _Command:
         "Encode values and keys, as value=registry,key=utf8. Forms: those of `read --decode`; and avro and protobuf, "
         "which are registry with a schema of this type."
     )
-    return _forms_options(function, kind, "encode", forms, "PATH", {"schema": of_schema})
+    framing = click.option(
+        "--framing",
+        type=click.Choice(["prefix", "header"]),
+        help="Place of a schema's id: prefix, before the value; or header, its GUID in the header __value_schema_id or "
+        "__key_schema_id.  [default: prefix]",
+    )
+    message = click.option(
+        "--message",
+        metavar="NAME",
+        help="Full name of the values' Protobuf message, as shop.Order.Line.  [default: the first of the schema]",
+    )
+    more: dict[str, _Decorator] = {"framing": framing, "message": message, "schema": of_schema}
+    return _forms_options(function, kind, "encode", forms, "PATH", more)
 
 
 def _schema_option(choices: tuple[str, ...], text: str) -> _Decorator:
@@ -361,7 +374,7 @@ def _forms_options(
         if forms is None:
             # The others have no effect by themselves; that of errors has a default.
             if given.keys() - {"on_error"}:
-                needing = "--schemas, --subject, --context and --schema"
+                needing = conjoined([f"--{name}" for name in reversed(options) if name != "on_error"])
                 raise click.UsageError(f"{needing} need --{verb}, such as --{verb} value=registry")
             return None
         from brokerless.state.schemas import Schemas

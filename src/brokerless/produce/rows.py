@@ -160,7 +160,7 @@ def _known(rows: pa.RecordBatch, encoder: RowEncoder | None) -> pa.RecordBatch:
     """
     names = rows.schema.names
     if encoder is not None and len(set(names)) == len(names):
-        rows = encoder.batch(rows)
+        rows = encoder.batch(_decoded(rows))
         names = rows.schema.names
     for name in names:
         if name not in _native.ROW_COLUMNS and name not in _OF_EXPORTS and not name.startswith(_PANDAS_INDEX):

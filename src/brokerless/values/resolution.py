@@ -126,8 +126,8 @@ def target(decoding: Decoding, topics: Collection[str | None], part: str) -> Tar
     return Target(_text(store, store.latest(subject).schema))
 
 
-def schema_to_write(encoding: Encoding, topic: str, part: str) -> tuple[int, str, str, list[tuple[str, str]]] | None:
-    """Return the id, type, text and references of the schema that the keys or values of a topic are written with.
+def schema_to_write(encoding: Encoding, topic: str, part: str) -> tuple[Schema, SchemaText] | None:
+    """Return the schema that the keys or values of a topic are written with, and its text with references.
 
     None is for a form without a schema.
 
@@ -148,12 +148,12 @@ def schema_to_write(encoding: Encoding, topic: str, part: str) -> tuple[int, str
         if latest.deleted is not None:
             raise ValueError(f"all versions of {subject} are deleted: name the id of a schema ({option('schema')})")
         schema = latest.schema
-    schema_type, text, references = _text(store, schema)
-    if form not in (REGISTRY, schema_type.lower()):
+    if form not in (REGISTRY, schema.schema_type.lower()):
         raise ValueError(
-            f"{option('encode')}: {part}={form}, but schema {schema.id} has the type {schema_type}: give {REGISTRY}"
+            f"{option('encode')}: {part}={form}, but schema {schema.id} has the type {schema.schema_type}: give "
+            f"{REGISTRY}"
         )
-    return schema.id, schema_type, text, references
+    return schema, _text(store, schema)
 
 
 def _subject(decoding: Forms, topics: Collection[str | None], part: str) -> str | None:

@@ -55,10 +55,7 @@ class RowEncoder:
 
     def __init__(self, encoding: Encoding, topic: str) -> None:
         self.parts = encoding.parts
-        self._encoders = {
-            part: _native.ValueEncoder(part, str(encoding.form(part)), schema_to_write(encoding, topic, part))
-            for part in encoding.parts
-        }
+        self._encoders = {part: _encoder(encoding, topic, part) for part in encoding.parts}
         decoded = {part: decoded_columns(Decoding(**{part: REGISTRY})) for part in encoding.parts}  # type: ignore[arg-type]
         self._left_out = {name for names in decoded.values() for name in names}
 
@@ -71,11 +68,15 @@ class RowEncoder:
         for part, encoder in self._encoders.items():
             if part in rows.schema.names:
                 found = rows.select([name for name in (part, f"{part}Bytes") if name in rows.schema.names])
-                found = _cast(found)
-                encoded = [encoder.encode(found.slice(at, _ROWS), at) for at in range(0, rows.num_rows, _ROWS)]
-                index = rows.schema.names.index(part)
-                binary = pa.field(part, pa.binary())
-                rows = rows.set_column(index, binary, pa.concat_arrays(encoded or [pa.array([], pa.binary())]))
+                found, headers = _cast(found), _headers(rows)
+                encoded = [
+                    encoder.encode(
+                        found.slice(at, _ROWS), None if headers is None else headers.slice(at, _ROWS), first_row=at
+                    )
+                    for at in range(0, max(rows.num_rows, 1), _ROWS)
+                ]
+                for name in encoded[0].schema.names:
+                    rows = _with_column(rows, name, pa.concat_arrays([one[name] for one in encoded]))
         return rows.drop_columns([name for name in rows.schema.names if name in self._left_out])
 
     def dicts(self, rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -85,17 +86,62 @@ class RowEncoder:
             ValueError: as `batch`.
         """
         changed = [{name: value for name, value in row.items() if name not in self._left_out} for row in rows]
+        headers = _listed_headers(rows)
         for part, encoder in self._encoders.items():
             texts = [_json(row.get(part), number, part) for number, row in enumerate(rows)]
             field = pa.field(part, pa.string(), metadata={"content-type": "application/json"})
             stored = pa.array([row.get(f"{part}Bytes") for row in rows], pa.binary())
             fields: list[pa.Field[Any]] = [field, pa.field(f"{part}Bytes", pa.binary())]
             schema = pa.schema(fields)
-            found = encoder.encode(pa.RecordBatch.from_arrays([pa.array(texts, pa.string()), stored], schema=schema))
-            for row, encoded in zip(changed, found.to_pylist(), strict=True):
+            batch = pa.RecordBatch.from_arrays([pa.array(texts, pa.string()), stored], schema=schema)
+            found = encoder.encode(batch, headers)
+            headers = _headers(found)
+            for row, encoded in zip(changed, found[part].to_pylist(), strict=True):
                 if part in row or encoded is not None:
                     row[part] = encoded
+        if headers is not None:
+            for row, listed in zip(changed, headers.to_pylist(), strict=True):
+                row["headers"] = listed
         return list(changed)
+
+
+def _encoder(encoding: Encoding, topic: str, part: str) -> _native.ValueEncoder:
+    form, found = str(encoding.form(part)), schema_to_write(encoding, topic, part)
+    if found is None:
+        return _native.ValueEncoder(part, form)
+    schema, text = found
+    return _native.ValueEncoder(
+        part,
+        form,
+        (schema.id, *text),
+        message=encoding.message if part == "value" else None,
+        guid=uuid.UUID(schema.guid).bytes if encoding.framing == "header" else None,
+    )
+
+
+def _headers(rows: pa.RecordBatch) -> pa.Array[Any] | None:
+    """Return the headers of rows; None if they have none."""
+    found: pa.Array[Any] | None = rows["headers"] if "headers" in rows.schema.names else None
+    return None if found is None or pa.types.is_null(found.type) else found
+
+
+def _listed_headers(rows: list[Mapping[str, Any]]) -> pa.Array[Any] | None:
+    """Return the headers of rows that are dicts; None if they have none, or some that will be refused with the rows."""
+    if not any(row.get("headers") for row in rows):
+        return None
+    kind = _native.row_schema(["headers"]).field("headers").type
+    try:
+        return pa.array([row.get("headers") for row in rows], kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _with_column(rows: pa.RecordBatch, name: str, column: pa.Array[Any]) -> pa.RecordBatch:
+    """Return rows with a new or another column."""
+    field = pa.field(name, column.type)
+    if name in rows.schema.names:
+        return rows.set_column(rows.schema.names.index(name), field, column)
+    return rows.append_column(field, column)
 
 
 def _cast(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,5 +1,6 @@
 """`brokerless produce --encode`: what `read --decode` printed becomes the same records."""
 
+import base64
 import json
 
 import pytest
@@ -55,10 +56,33 @@ def test_a_value_that_does_not_fit_is_named_by_its_line_and_nothing_is_made(run,
     assert not (tmp_path / "data").exists()
 
 
+def test_a_message_and_the_place_of_the_id_are_chosen(run, tmp_path, source):
+    given = tmp_path / "rows.jsonl"
+    given.write_text(json.dumps({"value": {"text": "late", "code": 7}}))
+    produce = ("produce", tmp_path / "data", "--topic", "header-protobuf", "--input", given)
+    encode = ("--encode", "value=protobuf", "--schemas", source)
+    refused = run(*produce, *encode, "--message", "acme.proto.Reason")
+    assert (refused.code, "no message acme.proto.Reason: it has acme.proto.Purchase, " in refused.err) == (2, True)
+    assert not (tmp_path / "data").exists()
+    chosen = ("--message", "acme.proto.Refund.Reason", "--framing", "header")
+    assert run(*produce, *encode, *chosen).code == 0
+    (rows,) = bl.Log(tmp_path / "data/header-protobuf-0").read(columns=["value", "headers"])
+    # As Confluent's serializer wrote it into the topic.
+    header = base64.b64decode("ATRiAsAjLviWkFckCUFQZMQEAgA=")
+    assert rows.to_pylist() == [
+        {"value": b"\n\4late\x10\7", "headers": [{"key": "__value_schema_id", "value": header}]}
+    ]
+    shown = run("read", tmp_path / "data", "--decode", "value=registry", "--schemas", source, "--columns", "value")
+    assert shown.out == '{"value":{"text":"late","code":7}}\n'
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--schema", "1"], "need --encode, such as --encode value=registry"),
+        (["--framing", "header"], "--schema, --message and --framing need --encode, such as"),
+        (["--encode", "value=utf8", "--framing", "header"], "--framing is for the schemas of a registry"),
+        (["--encode", "value=utf8", "--message", "M"], "the message M is for values in the form registry"),
         (["--encode", "value=registry", "--schema", "writer"], "neither latest nor the ID of a schema"),
         (["--encode", "value"], "--encode: 'value' is not of the form value=registry"),
         (["--encode", "value=registry"], "it does not exist. Name them with --schemas"),

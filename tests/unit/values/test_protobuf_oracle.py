@@ -25,7 +25,19 @@ from google.protobuf import (
 from google.protobuf.message import DecodeError
 
 from support.tally import tally
-from support.typed import PREFIX, Json, Pairs, check_again, check_rows, decoded, is_within, mutated, rows_of, values_of
+from support.typed import (
+    PREFIX,
+    Json,
+    Pairs,
+    check_again,
+    check_rows,
+    decoded,
+    encoded,
+    is_within,
+    mutated,
+    rows_of,
+    values_of,
+)
 
 # Schemas shrink; the messages come from a seed.
 drawn = settings(
@@ -665,6 +677,35 @@ def test_json_is_encoded_to_what_protobuf_reads_and_decodes_to_the_same_json(ran
         assert payload.startswith(HEADER)
         got, want = (as_json(parsed(kind, one)) for one in (payload[len(HEADER) :], body))
         assert is_same_json(without_nulls(got), without_nulls(want)), (got, want)
+
+
+def positions(messages, package):
+    """Yield the names of messages, those within them too, and their positions: in the file, and in each outer one."""
+    for at, message in enumerate(one for one in messages if not one.options.map_entry):
+        name = f"{package}.{message.name}" if package else message.name
+        yield name, (at,)
+        for inner, below in positions(message.nested_type, name):
+            yield inner, (at, *below)
+
+
+@drawn
+@given(random_choices)
+def test_each_message_of_a_schema_is_encoded_with_its_indexes(random):
+    proto, values = proto_of(random)
+    _, pool = proto.compiled()
+    for name, indexes in positions(proto.file.message_type, proto.file.package):
+        kind = message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+        # A zigzag number is twice a number from 0 on.
+        shown = b"\0" if indexes == (0,) else bytes([2 * len(indexes), *(2 * index for index in indexes)])
+        bodies = [one.SerializeToString() for one in (filled(kind, values) for _ in range(2)) if one.IsInitialized()]
+        again = check_again(proto.schema(), [PREFIX + shown + one for one in bodies], without_nulls, name)
+        for body, payload in zip(bodies, again, strict=True):
+            assert payload.startswith(PREFIX + shown)
+            got, want = (as_json(parsed(kind, one)) for one in (payload[len(PREFIX + shown) :], body))
+            assert is_same_json(without_nulls(got), without_nulls(want)), (got, want)
+    for unknown in (f"{name}x", f"{name}.", f"x.{name}", "", "."):
+        with pytest.raises(ValueError, match="it has no message"):
+            encoded(proto.schema(), [], unknown)
 
 
 @drawn

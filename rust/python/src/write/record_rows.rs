@@ -340,7 +340,8 @@ fn shared(column: &HeadersColumn) -> Option<ListArray> {
     lists(ends, keys, values).ok()
 }
 
-fn lists(
+/// Returns lists of headers.
+pub(crate) fn lists(
     ends: OffsetBuffer<i32>,
     keys: BinaryArray,
     values: BinaryArray,

@@ -137,6 +137,7 @@ impl<'t> Resolver<'t> {
             root_names,
             named,
             has_defaults: false,
+            encoded: vec![0],
         })
     }
 
@@ -204,7 +205,10 @@ impl<'t> Resolver<'t> {
             let id = self.messages.len();
             let inner = self.add_scope(scope, message.name);
             self.add(scope, message.name, Item::Message(id, inner));
-            let mut one = Message::default();
+            let mut one = Message {
+                name: message.name.into(),
+                ..Message::default()
+            };
             if is_google {
                 one.form = form(message.name);
             }

@@ -22,11 +22,15 @@ pub struct ProtobufSchema {
     /// All messages by their full names, if the schema uses `Any`.
     pub(super) named: HashMap<String, MessageId>,
     pub(super) has_defaults: bool,
+    /// The indexes of the message that values are encoded as, outermost first.
+    pub(super) encoded: Vec<usize>,
 }
 
 /// A type of messages.
 #[derive(Debug, Default)]
 pub(super) struct Message {
+    /// The name within the file or the outer message.
+    pub(super) name: Box<str>,
     pub(super) form: Form,
     /// The fields in the order of the file, then the extensions.
     pub(super) fields: Vec<Field>,
