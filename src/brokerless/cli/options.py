@@ -312,8 +312,8 @@ def encode_options(function: _Command) -> _Command:
         "[default: latest]",
     )
     forms = (
-        "Encode values and keys, as value=registry,key=utf8. Forms: those of `read --decode`; and avro and protobuf, "
-        "which are registry with a schema of this type."
+        "Encode values and keys, as value=registry,key=utf8. Forms: those of `read --decode`; and avro, protobuf "
+        "and json-schema, which are registry with a schema of this type."
     )
     framing = click.option(
         "--framing",
@@ -326,8 +326,26 @@ def encode_options(function: _Command) -> _Command:
         metavar="NAME",
         help="Full name of the values' Protobuf message, as shop.Order.Line.  [default: the first of the schema]",
     )
-    more: dict[str, _Decorator] = {"framing": framing, "message": message, "schema": of_schema}
+    register = click.option(
+        "--register",
+        metavar="FILE",
+        type=LocalPath(exists=True, dir_okay=False),
+        callback=_text_of,
+        help="File with a schema for the values, of the type that --encode names: value=avro, protobuf or json-schema. "
+        "It becomes the next version of the subject in the topic _schemas of PATH, unless a version has it already.",
+    )
+    more: dict[str, _Decorator] = {"register": register, "framing": framing, "message": message, "schema": of_schema}
     return _forms_options(function, kind, "encode", forms, "PATH", more)
+
+
+def _text_of(_context: click.Context, _option: click.Parameter, path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{path} is no text in UTF-8: {error}") from error
 
 
 def _schema_option(choices: tuple[str, ...], text: str) -> _Decorator:

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from brokerless.cli.input import InputRows
     from brokerless.values.encoding import Encoding
-    from brokerless.values.row_encoder import RowEncoder
 
 _ROW = re.compile(r"(^|; the first is )row (\d+)(?=: )")
 
@@ -131,14 +129,19 @@ def produce(
     brokerless produce data --topic orders --partitions 4 --compression zstd --input orders.parquet
     brokerless read old/orders-0 | brokerless produce new --topic orders --keep-offsets
     brokerless produce data --topic orders --encode value=registry,key=utf8 --input orders.jsonl
+    brokerless produce data --topic orders --encode value=avro --register order.avsc --input orders.jsonl
     """
+    from brokerless.cli.input import open_rows
     from brokerless.produce.producer import Producer, row_encoder
 
     settings = _settings(configs, path, topic)
     # Read the first rows before anything is created, so that unreadable input changes nothing.
     encoder = None if encode is None else row_encoder(encode, path, topic)
-    batches = _rows(source, form, bytes_as, encoder)
+    batches = open_rows(source, format_of(source, form), bytes_as, [] if encoder is None else encoder.parts)
     first = list(islice(batches, 1))
+    if encoder is not None and first:
+        with _placed(first[0].place):
+            encoder.batch(first[0].rows)
     if keep_offsets and magic == 2 and first and _has_no_epochs(first[0].rows):
         terminal.say(
             "note: the first records have no leader epoch, so they get leader epoch 0. To keep the leader epochs of "
@@ -161,6 +164,7 @@ def produce(
         broker_config=broker_config,
         metadata=metadata,
         release=release,
+        encode=encoder,
         **settings,
     )
     try:
@@ -220,13 +224,3 @@ def _settings(configs: tuple[str, ...], path: str, topic: str) -> dict[str, Any]
             f"--config is only for new topics, but {topic} exists: change its configs in its cluster"
         )
     return TopicConfig.named(given)
-
-
-def _rows(source: str, form: str | None, bytes_as: str, encoder: RowEncoder | None) -> Iterator[InputRows]:
-    from brokerless.cli.input import InputRows, open_rows
-
-    encoded = [] if encoder is None else encoder.parts
-    for read, place in open_rows(source, format_of(source, form), bytes_as, encoded):
-        with _placed(place):
-            rows = read if encoder is None else encoder.batch(read)
-        yield InputRows(rows, place)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 import pyarrow as pa
@@ -31,7 +32,12 @@ from brokerless.log_dir.writer import LogDirWriter, open_or_create
 from brokerless.produce.partitioner import Partitioner, join
 from brokerless.produce.row_rules import RowRules, check_offsets
 from brokerless.produce.rows import batches_of, check_rising, check_times
+from brokerless.schemas.registration import records_of, registered
+from brokerless.schemas.schema import SCHEMAS_TOPIC
+from brokerless.schemas.store import SchemaStore, changed
 from brokerless.values.encoding import Encoding
+from brokerless.values.forms import REGISTRY, SCHEMA_TYPES
+from brokerless.values.resolution import subject_of
 from brokerless.values.row_encoder import RowEncoder
 from brokerless.wording import counted, option
 
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
     from brokerless.append.writer import LogWriter
     from brokerless.metadata.topic_settings import Path
     from brokerless.produce.rows import Rows
+    from brokerless.schemas.schema import SchemaVersion
 
 # Rows are buffered up to this many bytes, so that sending them one by one makes the same batches as one `send`.
 _MAX_WAITING = 4 << 20
@@ -76,7 +83,8 @@ class Producer:
         metadata: the directory of the cluster's metadata log, if it is not `path` (`open_log_dir`).
         release: the oldest Kafka release that can serve a new log directory (`create_log_dir`).
         encode: how keys and values are encoded: an `Encoding`, or the same as a dict or as text, such as
-            "value=registry,key=utf8". Rows then have them as a read with `decode` gives them. None: they are bytes.
+            "value=registry,key=utf8"; or what `row_encoder` returns. Rows then have them as a read with `decode` gives
+            them. None: they are bytes.
         config: the topic's settings, as keywords (`TopicConfig`). An existing topic must have these values, as far as
             the directory records them.
 
@@ -112,7 +120,7 @@ class Producer:
         broker_config: Path | None = None,
         metadata: Path | None = None,
         release: str | None = None,
-        encode: Encoding | Mapping[str, object] | str | None = None,
+        encode: Encoding | RowEncoder | Mapping[str, object] | str | None = None,
         **config: Any,  # noqa: ANN401 - each of its own type: see TopicConfig
     ) -> None:
         has_producer = idempotent or transactional_id is not None
@@ -133,7 +141,9 @@ class Producer:
         _native.Encoder(producer_id=placeholder, producer_epoch=placeholder, **self._encoding)
         file_names.check_topic_name(topic)
         file_names.check_writable_topic(topic, is_copy=keep_offsets)
-        self._row_encoder = None if encode is None else row_encoder(Encoding.of(encode), path, topic)
+        if not isinstance(encode, RowEncoder | None):
+            encode = row_encoder(Encoding.of(encode), path, topic)
+        self._row_encoder = encode
         new = NewTopic(partitions=partitions, topic_id=topic_id, config=config)
         self.topic = topic
         self.transactional_id = transactional_id
@@ -154,6 +164,8 @@ class Producer:
                 keep_offsets=keep_offsets,
             )
             self._producer_id, self._epoch = self._identity(producer_id) if has_producer else (-1, -1)
+            if encode is not None and encode.new_version is not None:
+                _register(self._dir, encode.new_version)
         except BaseException:
             with self._own_dir():
                 raise
@@ -557,9 +569,53 @@ def row_encoder(encode: Encoding, path: str | os.PathLike[str] | LogDirWriter, t
         ValueError: a schema is not known, or cannot be used.
     """
     place = path.path if isinstance(path, LogDirWriter) else os.fspath(path)
+    if encode.register is not None:
+        return _encoder_of_new_schema(encode, place, topic)
     if encode.needs_schemas and not storage.exists(place):
         raise ValueError(f"{place} has no schemas: it does not exist. Name them with {option('schemas')}")
     return RowEncoder(LogDirs(place).with_schemas(encode) if encode.needs_schemas else encode, topic)
+
+
+def _encoder_of_new_schema(encode: Encoding, place: str, topic: str) -> RowEncoder:
+    """Return an encoder with the schema to register. Nothing is written yet."""
+    store = _schemas_in(place)
+    subject = str(subject_of(encode, [topic], "value"))
+    try:
+        version = registered(store, subject, SCHEMA_TYPES[str(encode.value)], str(encode.register))
+        encode = replace(encode, register=None, schemas=changed(store, [version]), schema=version.schema.id)
+        return RowEncoder(encode, topic, new_version=None if version in store.versions else version)
+    except ValueError as error:
+        raise ValueError(f"{option('register')}: {error}") from error
+
+
+def _schemas_in(place: str) -> SchemaStore:
+    """Return the schemas of a log directory; none, if it or its topic of schemas does not exist."""
+    if storage.exists(place) and SCHEMAS_TOPIC in (log_dirs := LogDirs(place)).topics():
+        found = log_dirs.with_schemas(Encoding(value=REGISTRY)).schemas
+        assert found is not None
+        return found
+    return SchemaStore(place)
+
+
+def _register(log_dir: LogDirWriter, version: SchemaVersion) -> None:
+    """Add a version of a subject to the topic of schemas, as a registry does. It is durable at the end.
+
+    Raises:
+        ValueError: the schemas have changed since the version was chosen, or the topic is missing and cannot be made.
+    """
+    store, schema = _schemas_in(log_dir.path), version.schema
+    if registered(store, version.subject, schema.schema_type, schema.text) != version:
+        raise ValueError(f"the schemas of {log_dir.path} have just been changed by another program: try again")
+    if (SCHEMAS_TOPIC, 0) not in log_dir.partitions():
+        try:
+            log_dir.create_topic(SCHEMAS_TOPIC, cleanup_policy="compact")
+        except ValueError as error:
+            raise ValueError(
+                f"{option('register')}: {log_dir.path} has no topic {SCHEMAS_TOPIC}. Its cluster must create it, with "
+                f"1 partition and cleanup.policy=compact, as a registry does when it starts: {error}"
+            ) from error
+    with Producer(log_dir, SCHEMAS_TOPIC, partitions=1) as producer:
+        producer.send(records_of(store, version))
 
 
 def _opened(

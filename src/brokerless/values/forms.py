@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 Form = Literal["registry", "utf8", "json", "int32", "int64", "float32", "float64", "uuid", "hex"]
 """The form of keys or values: framed with the id of a registry's schema, or of one of Kafka's own serializers."""
 
-REGISTRY = "registry"
+REGISTRY: Literal["registry"] = "registry"
+SCHEMA_TYPES = {"avro": "AVRO", "protobuf": "PROTOBUF", "json-schema": "JSON"}
+"""The types of a registry's schemas, by the forms that take no other one."""
 PARTS = ("key", "value")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from brokerless.schemas.schema import DEFAULT_CONTEXT, UnresolvedReferenceError, without_context
-from brokerless.values.forms import REGISTRY
+from brokerless.schemas.schema import DEFAULT_CONTEXT, UnresolvedReferenceError, context_of, without_context
+from brokerless.values.forms import REGISTRY, SCHEMA_TYPES
 from brokerless.wording import option
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def target(decoding: Decoding, topics: Collection[str | None], part: str) -> Tar
         if part == "key":
             return Target()
         return Target(_text(store, store.schema(choice, subject=decoding.subject, context=decoding.context)))
-    subject = _subject(decoding, topics, part)
+    subject = subject_of(decoding, topics, part)
     if choice is None or part == "key":
         if subject is None or subject not in store.subjects:
             return Target()
@@ -139,16 +139,17 @@ def schema_to_write(encoding: Encoding, topic: str, part: str) -> tuple[Schema, 
         return None
     if store is None:
         raise ValueError(f"{option('encode')}: name the schemas: bl.Schemas(path)")
+    subject = str(subject_of(encoding, [topic], part))
     if isinstance(encoding.schema, int) and part == "value":
-        name = encoding.subject or f"{topic}-{part}"
-        schema = store.schema(encoding.schema, subject=name, context=encoding.context)
+        name = without_context(subject)
+        context = encoding.context if name == subject else context_of(subject)
+        schema = store.schema(encoding.schema, subject=name, context=context)
     else:
-        subject = _subject(encoding, [topic], part)
-        latest = store.latest(str(subject))
+        latest = store.latest(subject)
         if latest.deleted is not None:
             raise ValueError(f"all versions of {subject} are deleted: name the id of a schema ({option('schema')})")
         schema = latest.schema
-    if form not in (REGISTRY, schema.schema_type.lower()):
+    if form != REGISTRY and SCHEMA_TYPES[form] != schema.schema_type:
         raise ValueError(
             f"{option('encode')}: {part}={form}, but schema {schema.id} has the type {schema.schema_type}: give "
             f"{REGISTRY}"
@@ -156,7 +157,7 @@ def schema_to_write(encoding: Encoding, topic: str, part: str) -> tuple[Schema, 
     return schema, _text(store, schema)
 
 
-def _subject(decoding: Forms, topics: Collection[str | None], part: str) -> str | None:
+def subject_of(decoding: Forms, topics: Collection[str | None], part: str) -> str | None:
     """Return the only subject of topics, by TopicNameStrategy."""
     name = decoding.subject if part == "value" else None
     if name is None:

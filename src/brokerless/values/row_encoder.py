@@ -21,6 +21,7 @@ from brokerless.values.row_decoder import decoded_columns
 from brokerless.wording import option
 
 if TYPE_CHECKING:
+    from brokerless.schemas.schema import SchemaVersion
     from brokerless.values.encoding import Encoding
 
 # The number of rows that are encoded at a time.
@@ -45,16 +46,18 @@ class RowEncoder:
     Args:
         encoding: how to encode, with its schemas.
         topic: the topic.
+        new_version: a version of a subject that is written, and that the registry does not have yet.
 
     Attributes:
         parts: the parts that are encoded.
+        new_version: as given.
 
     Raises:
         ValueError: a schema is not known, or cannot be used.
     """
 
-    def __init__(self, encoding: Encoding, topic: str) -> None:
-        self.parts = encoding.parts
+    def __init__(self, encoding: Encoding, topic: str, *, new_version: SchemaVersion | None = None) -> None:
+        self.parts, self.new_version = encoding.parts, new_version
         self._encoders = {part: _encoder(encoding, topic, part) for part in encoding.parts}
         decoded = {part: decoded_columns(Decoding(**{part: REGISTRY})) for part in encoding.parts}  # type: ignore[arg-type]
         self._left_out = {name for names in decoded.values() for name in names}
@@ -121,8 +124,10 @@ def _encoder(encoding: Encoding, topic: str, part: str) -> _native.ValueEncoder:
 
 def _headers(rows: pa.RecordBatch) -> pa.Array[Any] | None:
     """Return the headers of rows; None if they have none."""
-    found: pa.Array[Any] | None = rows["headers"] if "headers" in rows.schema.names else None
-    return None if found is None or pa.types.is_null(found.type) else found
+    if "headers" not in rows.schema.names or pa.types.is_null(rows.schema.field("headers").type):
+        return None
+    headers: pa.Array[Any] = rows["headers"]
+    return headers
 
 
 def _listed_headers(rows: list[Mapping[str, Any]]) -> pa.Array[Any] | None:

@@ -76,11 +76,31 @@ def test_a_message_and_the_place_of_the_id_are_chosen(run, tmp_path, source):
     assert shown.out == '{"value":{"text":"late","code":7}}\n'
 
 
+def test_a_schema_is_registered_with_the_first_good_row(run, tmp_path):
+    schema = tmp_path / "order.avsc"
+    schema.write_text('{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}')
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"value": {"id": "x"}}')
+    produce = ("produce", tmp_path / "data", "--topic", "orders", "--input", rows)
+    encode = ("--encode", "value=avro", "--register", schema)
+    result = run(*produce, *encode)
+    assert (result.code, result.err) == (2, "brokerless: line 1: value.id: long is expected, not this text\n")
+    assert not (tmp_path / "data").exists()
+    rows.write_text('{"value": {"id": 7}}\n' * 2)
+    assert (run(*produce, *encode).code, run(*produce, *encode).code) == (0, 0)
+    shown = run("read", tmp_path / "data", "--topic", "orders", "--decode", "value=registry", "--columns", "value")
+    assert shown.out == '{"value":{"id":7}}\n' * 4
+    assert len(run("schemas", "list", tmp_path / "data", "--json").out.splitlines()) == 1
+    schema.write_bytes(b"\xff")
+    result = run(*produce, *encode)
+    assert (result.code, "is no text in UTF-8" in result.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--schema", "1"], "need --encode, such as --encode value=registry"),
-        (["--framing", "header"], "--schema, --message and --framing need --encode, such as"),
+        (["--framing", "header"], "--schema, --message, --framing and --register need --encode, such as"),
         (["--encode", "value=utf8", "--framing", "header"], "--framing is for the schemas of a registry"),
         (["--encode", "value=utf8", "--message", "M"], "the message M is for values in the form registry"),
         (["--encode", "value=registry", "--schema", "writer"], "neither latest nor the ID of a schema"),
