@@ -12,7 +12,7 @@ class Registry:
     """A registry that is used as a context manager.
 
     Args:
-        proto: the text of the Protobuf schema. confluent-kafka sends a descriptor, for which a registry stores the text.
+        proto: the text of the Protobuf schema. A registry stores it for the descriptor that confluent-kafka sends.
 
     Attributes:
         url: where it listens.

@@ -136,9 +136,10 @@ def _listed_headers(rows: list[Mapping[str, Any]]) -> pa.Array[Any] | None:
         return None
     kind = _native.row_schema(["headers"]).field("headers").type
     try:
-        return pa.array([row.get("headers") for row in rows], kind)
+        headers: pa.Array[Any] = pa.array([row.get("headers") for row in rows], kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
+    return headers
 
 
 def _with_column(rows: pa.RecordBatch, name: str, column: pa.Array[Any]) -> pa.RecordBatch:
