@@ -893,6 +893,7 @@ class SchemaDecoder:
         reader: the type, text and references of the schema that all others are resolved to. Without it and `union`,
             decoded keys and values are JSON text.
         union: the same of several schemas: decoded keys and values have the fields of all of them.
+        message: the full name of the Protobuf message that typed values are; None: the first one of the schema.
 
     Raises:
         ValueError: a schema of `reader` or `union` is not valid.
@@ -913,6 +914,7 @@ class SchemaDecoder:
         is_key: bool = False,
         reader: tuple[str, str, list[tuple[str, str]]] | None = None,
         union: list[tuple[str, str, list[tuple[str, str]]]] | None = None,
+        message: str | None = None,
     ) -> Self: ...
     def decode(self, payloads: pa.Array[Any], headers: pa.Array[Any] | None = None) -> pa.RecordBatch:
         """Decode the first rows: all of them, or fewer if they take much memory.

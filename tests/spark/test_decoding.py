@@ -148,6 +148,17 @@ def test_a_stream_decodes_versions_that_are_registered_while_it_runs(growing, sp
     assert sorted(row.value for row in found) == expected
 
 
+def test_a_message_that_is_not_the_first_one(registries, spark):
+    path = registries / "confluent/logs"
+    options = {"subscribe": "proto-refund", "decode": "value=registry", "message": "acme.proto.Refund"}
+    expected = bl.LogDirs(path).to_table(
+        ["proto-refund"], decode=Decoding(value="registry", message="acme.proto.Refund"), columns=["offset", "value"]
+    )
+    found = read(spark, path, columns="offset,value", **options).orderBy("offset").toArrow()
+    assert [plain(one) for one in found["value"]] == [plain(one) for one in expected["value"]]
+    assert found["value"].null_count < len(found)
+
+
 def test_the_types_are_those_of_the_load_and_the_schemas_those_of_the_read(growing, spark):
     frame = read(spark, growing, subscribe="orders", decode="value=registry")
     add_version(growing)

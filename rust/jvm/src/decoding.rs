@@ -53,6 +53,7 @@ struct PlannedPart {
     form: String,
     reader: Option<usize>,
     union: Option<Vec<usize>>,
+    message: Option<String>,
     /// The answers for ids and GUIDs, unless a topic has its own.
     answers: HashMap<String, Answer>,
     topics: HashMap<String, HashMap<String, Answer>>,
@@ -164,7 +165,8 @@ impl PlannedPart {
             }
             None => None,
         };
-        SchemaDecoder::new(reader.as_ref(), union.as_deref()).map_err(TaskError::value)
+        SchemaDecoder::new(reader.as_ref(), union.as_deref(), self.message.as_deref())
+            .map_err(TaskError::value)
     }
 
     fn resolve(

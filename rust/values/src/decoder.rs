@@ -51,6 +51,8 @@ pub struct SchemaDecoder {
     kind: Type,
     /// False if all become JSON text.
     is_typed: bool,
+    /// That of the schemas that are not resolved to another one.
+    message: Option<String>,
     known: HashMap<SchemaId, Arc<Known>>,
     /// The schema of the last row: mostly, that of the next one.
     last: Option<(SchemaId, Arc<Known>)>,
@@ -62,23 +64,34 @@ pub struct SchemaDecoder {
 }
 
 impl SchemaText {
-    fn parse(&self) -> Result<Schema> {
-        Schema::parse(&self.schema_type, &self.text, &self.references)
+    fn parse(&self, message: Option<&str>) -> Result<Schema> {
+        let schema = Schema::parse(&self.schema_type, &self.text, &self.references)?;
+        match message {
+            Some(name) => schema.with_message(name),
+            None => Ok(schema),
+        }
     }
 }
 
 impl SchemaDecoder {
     /// A decoder into the types of one schema, to which all others are resolved, or of the fields of several. Without
-    /// any, all become JSON text.
-    pub fn new(reader: Option<&SchemaText>, union: Option<&[SchemaText]>) -> Result<Self> {
+    /// any, all become JSON text. `message` is the full name of the Protobuf message that typed values are; None: the
+    /// first one of each schema.
+    pub fn new(
+        reader: Option<&SchemaText>,
+        union: Option<&[SchemaText]>,
+        message: Option<&str>,
+    ) -> Result<Self> {
         let is_typed = reader.is_some() || union.is_some();
-        let reader = reader.map(SchemaText::parse).transpose()?;
+        let message = message.filter(|_| is_typed);
+        let parse = |text: &SchemaText| text.parse(message);
+        let reader = reader.map(parse).transpose()?;
         let kind = match (&reader, union) {
             (Some(reader), _) => reader.column_type()?,
             (None, Some(schemas)) => {
                 let mut kind = Type::Null;
                 for schema in schemas {
-                    kind = kind.merge(schema.parse()?.column_type()?);
+                    kind = kind.merge(parse(schema)?.column_type()?);
                 }
                 kind
             }
@@ -88,6 +101,7 @@ impl SchemaDecoder {
             reader,
             kind,
             is_typed,
+            message: message.map(str::to_owned),
             known: HashMap::new(),
             last: None,
             no_name: Arc::default(),
@@ -196,8 +210,9 @@ impl SchemaDecoder {
     fn planned(&self, found: Resolved) -> Known {
         let id = found.name.id.unwrap_or_default();
         let planned = |text: SchemaText| {
+            let message = self.message.as_deref().filter(|_| self.reader.is_none());
             let schema = text
-                .parse()
+                .parse(message)
                 .map_err(|error| format!("schema {id} cannot be used: {error}"))?;
             let plan = if self.is_typed {
                 Plan::new(&schema, self.reader.as_ref(), &self.kind)

@@ -4,6 +4,7 @@ mod body;
 mod columns;
 mod encode;
 mod known;
+mod message;
 mod parse;
 mod plan;
 mod resolve;

@@ -74,7 +74,7 @@ impl Schema {
         }
     }
 
-    /// Returns a schema that encodes values as the message with a full name, and not as the first one.
+    /// Returns a schema whose values are the Protobuf message with a full name, and not the first one.
     pub fn with_message(self, name: &str) -> Result<Self> {
         match self {
             Self::Protobuf(schema) => schema.with_message(name).map(Self::Protobuf),

@@ -321,11 +321,6 @@ def encode_options(function: _Command) -> _Command:
         help="Place of a schema's id: prefix, before the value; or header, its GUID in the header __value_schema_id or "
         "__key_schema_id.  [default: prefix]",
     )
-    message = click.option(
-        "--message",
-        metavar="NAME",
-        help="Full name of the values' Protobuf message, as shop.Order.Line.  [default: the first of the schema]",
-    )
     register = click.option(
         "--register",
         metavar="FILE",
@@ -334,7 +329,7 @@ def encode_options(function: _Command) -> _Command:
         help="File with a schema for the values, of the type that --encode names: value=avro, protobuf or json-schema. "
         "It becomes the next version of the subject in the topic _schemas of PATH, unless a version has it already.",
     )
-    more: dict[str, _Decorator] = {"register": register, "framing": framing, "message": message, "schema": of_schema}
+    more: dict[str, _Decorator] = {"register": register, "framing": framing, "schema": of_schema}
     return _forms_options(function, kind, "encode", forms, "PATH", more)
 
 
@@ -374,6 +369,11 @@ def _forms_options(
     """
     options = {
         **more,
+        "message": click.option(
+            "--message",
+            metavar="NAME",
+            help="Full name of the values' Protobuf message, as shop.Order.Line.  [default: the first of the schema]",
+        ),
         "context": click.option(
             "--context", help="Context of the schemas.  [default: that of the subject, else the default one]"
         ),

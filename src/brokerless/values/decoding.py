@@ -34,6 +34,8 @@ class Decoding(Forms):
             types of the newest version of the subject that is not deleted, to which Avro's rules resolve all others.
             "union": the fields of all versions. An id: the types of this schema. None: "latest", and "writer" where the
             topics have no one subject `<topic>-value` with a record.
+        message: the full name of the values' message in a Protobuf schema, such as `shop.Order.Line`, where columns are
+            typed; None: the first message of the schema.
         on_error: for a key or value that does not decode: "null" keeps its bytes and the error in columns of their own,
             "raise" ends the read after the rows before it, "skip" leaves the row out. A note counts them.
 

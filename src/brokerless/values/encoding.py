@@ -60,7 +60,6 @@ class Encoding(Forms):
     value: EncodeForm | None = None
     key: EncodeForm | None = None
     schema: Literal["latest"] | int = _LATEST
-    message: str | None = None
     framing: Framing = "prefix"
     register: str | None = None
 
@@ -75,9 +74,8 @@ class Encoding(Forms):
             raise unknown("choice of a schema", str(self.schema), [_LATEST])
         if self.framing not in _FRAMINGS:
             raise unknown("framing", str(self.framing), _FRAMINGS)
-        chosen = f"schema {self.schema}" if is_id else self.message and f"message {self.message}"
-        if chosen and self.value not in self.framed:
-            raise ValueError(f"the {chosen} is for values in the form {REGISTRY}: encode value={REGISTRY}")
+        if is_id and self.value not in self.framed:
+            raise ValueError(f"the schema {self.schema} is for values in the form {REGISTRY}: encode value={REGISTRY}")
         if self.register is not None and (self.value not in SCHEMA_TYPES or is_id or self.schemas is not None):
             raise ValueError(
                 f"{option('register')} adds a schema of the values to the log directory, in which all others are, too: "

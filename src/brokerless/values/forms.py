@@ -36,6 +36,7 @@ class Forms:
     schemas: SchemaStore | None = None
     subject: str | None = None
     context: str | None = None
+    message: str | None = None
 
     verb: ClassVar[str]
     forms: ClassVar[tuple[str, ...]]
@@ -52,6 +53,10 @@ class Forms:
             raise TypeError(f"{option('schemas')}: give bl.Schemas({self.schemas!r}), and not {self.schemas!r} itself")
         if self.value is None and self.key is None:
             raise ValueError(f"{option(self.verb)}: name the form of the value or the key, such as value=registry")
+        if self.message is not None and self.value not in self.framed:
+            raise ValueError(
+                f"the message {self.message} is for values in the form {REGISTRY}: {self.verb} value={REGISTRY}"
+            )
 
     @classmethod
     def of(cls, given: Forms | Mapping[str, object] | str) -> Self:

@@ -174,7 +174,8 @@ class RowDecoder:
         subject = given.subject if part == "value" else None
         resolver = Resolver(cast("SchemaStore", given.schemas), topic, part, subject, given.context)
         reader, union = self.targets[part]
-        return _native.SchemaDecoder(resolver, is_key=part == "key", reader=reader, union=union)
+        message = given.message if part == "value" else None
+        return _native.SchemaDecoder(resolver, is_key=part == "key", reader=reader, union=union, message=message)
 
     def _kept(
         self, rows: pa.RecordBatch, decoded: pa.RecordBatch, errors: dict[str, pa.Array[Any]], topic: str | None

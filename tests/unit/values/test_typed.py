@@ -131,22 +131,47 @@ def test_what_the_newest_version_cannot_have_keeps_its_bytes_and_an_error(regist
     assert reader.notes[0].startswith("deleted-hard: 10 values do not decode, the first at deleted-hard-0, offset 0: ")
 
 
-PROTOBUF = ["proto-purchase", "proto-legacy", "java-proto"]
+PROTOBUF = {
+    "proto-purchase": (None, [0]),
+    "proto-legacy": (None, [0]),
+    "java-proto": (None, [0]),
+    "proto-refund": ("acme.proto.Refund", [1]),
+    "proto-reason": ("acme.proto.Refund.Reason", [1, 0]),
+    "proto-deep": ("acme.proto.Purchase.Line.Deep", [0, 2, 0]),
+    "proto-tree": ("acme.proto.Tree", [2]),
+}
 
 
+@pytest.mark.parametrize("schema", ["latest", "union"])
 @pytest.mark.parametrize("topic", PROTOBUF)
-def test_the_first_message_of_a_protobuf_schema(registries, topic):
+def test_the_first_message_of_a_protobuf_schema_or_the_chosen_one(registries, topic, schema):
     directories = bl.LogDirs(registries / "confluent/logs")
+    message, indexes = PROTOBUF[topic]
     typed, text = (
-        values_of(directories.read([topic], decode=Decoding(value="registry", schema=schema)))
-        for schema in ("latest", "writer")
+        values_of(directories.read([topic], decode=decode))
+        for decode in (
+            Decoding(value="registry", schema=schema, message=message),
+            Decoding(value="registry", schema="writer"),
+        )
     )
-    first = {place for place, value in of_topic(registries, "confluent", topic) if value["messageIndexes"] == [0]}
-    assert {*typed} == first
-    assert first
-    for place in first:
+    chosen = {place for place, value in of_topic(registries, "confluent", topic) if value["messageIndexes"] == indexes}
+    assert {*typed} == chosen
+    assert chosen
+    for place in chosen:
         for name, value in typed[place].items():
             assert same_message(text[place].get(name), value), (place, name)
+
+
+def test_a_message_that_the_schema_lacks_is_refused(registries):
+    directories = bl.LogDirs(registries / "confluent/logs")
+    with pytest.raises(
+        ValueError, match=r"it has no message acme\.Refund: it has acme\.proto\.Purchase, acme\.proto\."
+    ):
+        directories.read(["proto-refund"], decode=Decoding(value="registry", schema="latest", message="acme.Refund"))
+    with pytest.raises(ValueError, match="the message Order is of Protobuf, and the schema has the type AVRO"):
+        directories.read(["orders"], decode=Decoding(value="registry", message="Order"))
+    with pytest.raises(ValueError, match="the message Order is for values in the form registry: decode value=registry"):
+        Decoding(value="utf8", message="Order")
 
 
 def same_message(expected, typed):

@@ -38,12 +38,13 @@ pub(crate) struct SchemaDecoder {
 #[pymethods]
 impl SchemaDecoder {
     #[new]
-    #[pyo3(signature = (resolve, *, is_key=false, reader=None, union=None))]
+    #[pyo3(signature = (resolve, *, is_key=false, reader=None, union=None, message=None))]
     fn new(
         resolve: Py<PyAny>,
         is_key: bool,
         reader: Option<Text>,
         union: Option<Vec<Text>>,
+        message: Option<&str>,
     ) -> PyResult<Self> {
         let text = |(schema_type, text, references): Text| SchemaText {
             schema_type,
@@ -52,8 +53,9 @@ impl SchemaDecoder {
         };
         let reader = reader.map(text);
         let union: Option<Vec<_>> = union.map(|schemas| schemas.into_iter().map(text).collect());
-        let decoder = brokerless_values::SchemaDecoder::new(reader.as_ref(), union.as_deref())
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let decoder =
+            brokerless_values::SchemaDecoder::new(reader.as_ref(), union.as_deref(), message)
+                .map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Self {
             resolve,
             decoder,

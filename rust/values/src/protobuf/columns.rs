@@ -28,11 +28,10 @@ impl ProtobufPlan {
     ) -> Result<usize> {
         let (id, body) = writer.split(framed)?;
         if Some(id) != self.written {
-            let name = |name: Option<&str>| name.unwrap_or("another message").to_owned();
+            let written = writer.root_name(id).unwrap_or("another message");
             return Err(Error::new(format!(
-                "{} is written, and {} is read",
-                name(writer.root_name(id)),
-                name(reader.root_name(self.root))
+                "{written} is written, and {} is read",
+                self.name
             )));
         }
         let before = column.len();
@@ -47,14 +46,6 @@ impl ProtobufPlan {
             column.truncate(before);
         }
         result.map(|()| decoding.made)
-    }
-}
-
-impl ProtobufSchema {
-    /// The full name of a message that is in no other one.
-    pub(super) fn root_name(&self, id: MessageId) -> Option<&str> {
-        let at = self.roots.iter().position(|&one| one == id)?;
-        self.root_names.get(at).map(String::as_str)
     }
 }
 

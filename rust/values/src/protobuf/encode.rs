@@ -6,86 +6,19 @@ use crate::encode::{
     Budget, Fit, Misfit, base64, deeper, float32, float64, parsed, varint, zigzag,
 };
 use crate::from_text;
-use crate::limits::{Error, MOST_DEPTH, Result};
+use crate::limits::{MOST_DEPTH, Result};
 use crate::protobuf::schema::{Field, Form, Kind, Message, MessageId, ProtobufSchema, Shape};
 use crate::protobuf::wire::Wire;
 
 /// The member of an `Any` that names its type.
 const TYPE: &str = "@type";
-/// The most names of messages that an error shows.
-const MOST_SHOWN: usize = 20;
 
 impl ProtobufSchema {
-    /// Returns a schema that encodes values as the message with a full name, and not as the first one.
-    pub fn with_message(mut self, name: &str) -> Result<Self> {
-        self.root()?;
-        self.encoded = self.indexes_of(name).ok_or_else(|| {
-            let known = self.message_names();
-            Error::new(format!("it has no message {name}: it has {known}"))
-        })?;
-        Ok(self)
-    }
-
-    /// The indexes of the message with a full name.
-    fn indexes_of(&self, name: &str) -> Option<Vec<usize>> {
-        let within = |outer: &String| {
-            let inner = name.strip_prefix(outer.as_str())?;
-            (inner.is_empty() || inner.starts_with('.')).then_some(inner)
-        };
-        let mut roots = self.root_names.iter().enumerate();
-        let (root, inner) = roots.find_map(|(at, outer)| Some((at, within(outer)?)))?;
-        let mut indexes = vec![root];
-        for name in inner.split('.').skip(1) {
-            let outer = self.messages.get(self.message_at(&indexes)?)?;
-            let is_named =
-                |id: &MessageId| self.messages.get(*id).is_some_and(|one| *one.name == *name);
-            indexes.push(outer.nested.iter().position(is_named)?);
-        }
-        Some(indexes)
-    }
-
-    /// The full names of the messages, each before those in it. A long list is cut.
-    fn message_names(&self) -> String {
-        let roots = self
-            .root_names
-            .iter()
-            .cloned()
-            .zip(self.roots.iter().copied());
-        let mut waiting: Vec<_> = roots.take(MOST_SHOWN).collect();
-        waiting.reverse();
-        let mut shown = Vec::new();
-        while shown.len() < MOST_SHOWN
-            && let Some((name, id)) = waiting.pop()
-        {
-            let nested = self.messages.get(id).map_or(&[][..], |one| &one.nested);
-            for &id in nested.iter().take(MOST_SHOWN).rev() {
-                let inner = self.messages.get(id).map_or("", |one| &one.name);
-                waiting.push((format!("{name}.{inner}"), id));
-            }
-            shown.push(name);
-        }
-        if shown.len() == MOST_SHOWN {
-            shown.push("perhaps more".to_owned());
-        }
-        shown.join(", ")
-    }
-
-    /// The message with these indexes.
-    fn message_at(&self, indexes: &[usize]) -> Option<MessageId> {
-        let mut level = &self.roots;
-        let mut id = None;
-        for &index in indexes {
-            id = level.get(index).copied();
-            level = &self.messages.get(id?)?.nested;
-        }
-        id
-    }
-
     /// The indexes of the message of encoded values, as they precede it: the number of indexes and each of them, or 0
     /// for the single index 0.
     pub fn message_indexes(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        match self.encoded.as_slice() {
+        match self.chosen.as_slice() {
             [0] => out.push(0),
             indexes => {
                 for number in [indexes.len()].iter().chain(indexes) {
@@ -101,8 +34,7 @@ impl ProtobufSchema {
     ///
     /// A field may be missing or null, unless it is required. Fields have the order of their numbers.
     pub fn encode(&self, json: &[u8], root: &str, out: &mut Vec<u8>) -> Result<()> {
-        let id = self.message_at(&self.encoded);
-        let id = id.ok_or_else(|| Error::new("the schema has no message"))?;
+        let id = self.root()?;
         let value = parsed(json, root)?;
         let before = out.len();
         let mut encoder = Encoder {

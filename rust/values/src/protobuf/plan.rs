@@ -15,7 +15,9 @@ const MOST_AROUND: usize = MOST_LEVELS / 3;
 #[derive(Debug)]
 pub(crate) struct ProtobufPlan {
     pub(super) root: MessageId,
-    /// The message of the writer's schema with the name of the root.
+    /// The full name of the root.
+    pub(super) name: String,
+    /// The message of the writer's schema with this name.
     pub(super) written: Option<MessageId>,
     pub(super) step: Step,
 }
@@ -55,16 +57,10 @@ pub(super) struct Way {
 }
 
 impl ProtobufSchema {
-    /// The type of a column with the first message of this schema. A message within itself is JSON text, and so is one
+    /// The type of a column with the values of this schema. A message within itself is JSON text, and so is one
     /// that is nested too deep for a column.
     pub(crate) fn column_type(&self) -> Result<Type> {
         self.type_of(self.root()?, &mut Vec::new(), &mut Counter::new())
-    }
-
-    /// The first message.
-    pub(super) fn root(&self) -> Result<MessageId> {
-        let first = self.roots.first().copied();
-        first.ok_or_else(|| Error::new("the schema has no message"))
     }
 
     pub(super) fn message(&self, id: MessageId) -> Result<&Message> {
@@ -146,19 +142,19 @@ impl ProtobufSchema {
 }
 
 impl ProtobufPlan {
-    /// Plans how messages of `writer` with the name of the first one of `reader` become values of a column, which may
-    /// have more fields.
+    /// Plans how messages of `writer` with the name of that of `reader` become values of a column, which may have more
+    /// fields.
     pub(crate) fn new(
         writer: &ProtobufSchema,
         reader: &ProtobufSchema,
         column: &Type,
     ) -> Result<Self> {
         let root = reader.root()?;
-        let name = reader.root_name(root);
-        let mut roots = writer.roots.iter().copied();
+        let name = reader.root_full_name();
         Ok(Self {
             root,
-            written: roots.find(|&id| writer.root_name(id) == name),
+            written: name.as_deref().and_then(|name| writer.named_message(name)),
+            name: name.unwrap_or_default(),
             step: reader.step(root, column)?,
         })
     }

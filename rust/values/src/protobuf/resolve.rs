@@ -137,7 +137,7 @@ impl<'t> Resolver<'t> {
             root_names,
             named,
             has_defaults: false,
-            encoded: vec![0],
+            chosen: vec![0],
         })
     }
 

@@ -22,8 +22,8 @@ pub struct ProtobufSchema {
     /// All messages by their full names, if the schema uses `Any`.
     pub(super) named: HashMap<String, MessageId>,
     pub(super) has_defaults: bool,
-    /// The indexes of the message that values are encoded as, outermost first.
-    pub(super) encoded: Vec<usize>,
+    /// The indexes of the message that values are encoded as, and that typed columns have: outermost first.
+    pub(super) chosen: Vec<usize>,
 }
 
 /// A type of messages.

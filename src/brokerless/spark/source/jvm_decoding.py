@@ -34,6 +34,7 @@ def decoding_in_json(decoding: Decoding, targets: Mapping[str, Target], topics: 
             target = targets[part]
             planned |= {
                 "reader": None if target.reader is None else texts.place(target.reader),
+                "message": decoding.message if part == "value" else None,
                 "union": None if target.union is None else [texts.place(text) for text in target.union],
                 **_answers(decoding, decoding.schemas, part, topics, texts),
             }

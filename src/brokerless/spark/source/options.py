@@ -49,7 +49,7 @@ _RANGE = (
     "maxRecordsPerPartition",
 )
 # How keys and values are decoded.
-_DECODING = ("decode", "schemas", "subject", "context", "schema", "onDecodeError")
+_DECODING = ("decode", "schemas", "subject", "context", "message", "schema", "onDecodeError")
 # The jar adds it to the options of the user (`Decoded.java`).
 _IN_JVM = "decodesinjvm"
 # The size of a stream's batches.
@@ -297,6 +297,7 @@ def _decode(given: dict[str, str], paths: tuple[str, ...]) -> Decode | None:
         Decoding.of(given["decode"]),
         subject=given.get("subject"),
         context=given.get("context"),
+        message=given.get("message"),
         schema=int(schema) if schema is not None and schema.isdecimal() else cast("SchemaChoice | None", schema),
         on_error=cast("OnDecodeError", choice(given, "onDecodeError", ("null", "raise", "skip"))),
     )
