@@ -4,10 +4,10 @@ mod body;
 mod columns;
 mod encode;
 mod known;
-mod message;
 mod parse;
 mod plan;
 mod resolve;
+mod root;
 mod schema;
 mod wire;
 

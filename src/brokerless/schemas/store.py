@@ -21,7 +21,7 @@ from brokerless.schemas.schema import (
 from brokerless.wording import counted, in_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from brokerless.schemas.schema import Deleted, Reference, Schema, SchemaVersion
 
@@ -188,7 +188,7 @@ class SchemaStore:
         if isinstance(schema_id, str):
             found = self._by_guid.get(schema_id.lower())
             if found is None:
-                raise ValueError(self.no_guid(schema_id))
+                raise ValueError(no_guid(self, schema_id))
             return found
         wanted = [context] if context is not None else [DEFAULT_CONTEXT, *self.contexts]
         found_in = {one: self._by_id[one, schema_id] for one in wanted if (one, schema_id) in self._by_id}
@@ -206,22 +206,8 @@ class SchemaStore:
                 f"{', '.join(sorted(found_in))}"
             )
         if not found_in:
-            raise ValueError(self.no_schema(str(schema_id), context))
+            raise ValueError(no_schema(self, str(schema_id), context))
         return next(iter(found_in.values()))
-
-    def no_schema(self, schema_id: str, context: str | None) -> str:
-        """Return the message for an id that no schema has."""
-        where = "" if context is None else f" and the context {context}"
-        return f"no schema with the id {schema_id}{where} in {self.name}"
-
-    def no_guid(self, guid: str) -> str:
-        """Return the message for a GUID that no schema has."""
-        return f"no schema with the GUID {guid} in {self.name}"
-
-    @property
-    def schemas(self) -> Collection[Schema]:
-        """All schemas."""
-        return self._by_id.values()
 
     def version(self, subject: str, number: int) -> SchemaVersion:
         """Return a version of a subject, also if it was deleted.
@@ -314,6 +300,17 @@ class SchemaStore:
         for version in self.versions:
             found[version.schema.context, version.schema.id].append(version)
         return found
+
+
+def no_schema(store: SchemaStore, schema_id: str, context: str | None) -> str:
+    """Return the message for an id that no schema has."""
+    where = "" if context is None else f" and the context {context}"
+    return f"no schema with the id {schema_id}{where} in {store.name}"
+
+
+def no_guid(store: SchemaStore, guid: str) -> str:
+    """Return the message for a GUID that no schema has."""
+    return f"no schema with the GUID {guid} in {store.name}"
 
 
 def changes(earlier: SchemaStore, later: SchemaStore) -> list[SchemaVersion]:

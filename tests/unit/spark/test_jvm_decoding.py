@@ -41,7 +41,7 @@ def test_tasks_in_the_jvm_know_what_python_would_answer(answers, context, subjec
         return
     decoding = Decoding(value="registry", key="registry", schemas=store, context=context, subject=subject)
     found = json.loads(decoding_in_json(decoding, {"value": Target(), "key": Target()}, TOPICS))
-    guids = {schema.guid for schema in store.schemas}
+    guids = {version.schema.guid for version in store.versions}
     for part in found["parts"]:
         for topic in TOPICS:
             own = part["topics"].get(topic, {})

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from brokerless.schemas.store import no_guid, no_schema
 from brokerless.values.forms import REGISTRY
 from brokerless.values.resolution import Resolver
 
@@ -77,15 +78,15 @@ def _answers(
     decoding: Decoding, store: SchemaStore, part: str, topics: Collection[str | None], texts: _Texts
 ) -> dict[str, Any]:
     subject = decoding.subject if part == "value" else None
-    ids: Counter[int | str] = Counter({schema.id: 0 for schema in store.schemas})
-    for schema in store.schemas:
-        ids[schema.id] += 1
-    guids = [schema.guid for schema in store.schemas]
+    named = {(version.schema.context, version.schema.id): version.schema for version in store.versions}
+    schemas = named.values()
+    ids = Counter(schema.id for schema in schemas)
+    guids = [schema.guid for schema in schemas]
     several = [
         *(schema_id for schema_id, count in ids.items() if count > 1),
         *(
             name
-            for schema in store.schemas
+            for schema in schemas
             if len({version.subject for version in store.versions_of(schema)}) > 1
             for name in (schema.id, schema.guid)
         ),
@@ -98,8 +99,8 @@ def _answers(
     return {
         "answers": answers(None, [*ids, *guids]),
         "topics": {topic: answers(topic, set(several)) for topic in topics if topic is not None},
-        "no_id": store.no_schema("{}", decoding.context),
-        "no_guid": store.no_guid("{}"),
+        "no_id": no_schema(store, "{}", decoding.context),
+        "no_guid": no_guid(store, "{}"),
     }
 
 
