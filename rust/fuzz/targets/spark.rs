@@ -33,7 +33,7 @@ const READ: [&str; 8] = [
     "leaderEpoch",
     "compression",
 ];
-/// What a planner says of a read that decodes framed values, and keys that are text.
+/// The plan of a read that decodes framed values, and keys that are text.
 const DECODING: &str = r#"{"version": 1, "raises": false, "texts": ["\"string\""], "schemas": [{"schema_type": "AVRO",
     "text": 0, "references": []}], "parts": [{"part": "value", "form": "registry", "reader": 0, "answers": {"0":
     {"schema": 0, "id": 0}}, "no_id": "no {}", "no_guid": "no {}"}, {"part": "key", "form": "utf8"}]}"#;

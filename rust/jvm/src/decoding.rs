@@ -21,11 +21,11 @@ const ENOUGH_BYTES: usize = 16 << 20;
 /// The form of keys and values with the schemas of a registry.
 const REGISTRY: &str = "registry";
 
-/// Of keys or values that are not decoded, as Python's `RowDecoder` words it.
+/// Words for keys or values that are not decoded: those of Python's `RowDecoder`.
 const OF_GLUE: &str =
     "the framing of the AWS Glue Schema Registry, which keeps no schemas in Kafka: not decoded";
 
-/// What the planner says of a decoded read, as JSON.
+/// The planner's part of a decoded read, as JSON.
 #[derive(Debug, Deserialize)]
 struct Planned {
     version: u32,
@@ -44,8 +44,7 @@ struct PlannedSchema {
     references: Vec<(String, usize)>,
 }
 
-/// How keys or values are decoded: with the schemas of a registry by all fields but two. Its numbers are places in the
-/// schemas.
+/// The form of keys or values, and all that decodes those of a registry. Its numbers are places in the schemas.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct PlannedPart {
@@ -57,12 +56,12 @@ struct PlannedPart {
     /// The answers for ids and GUIDs, unless a topic has its own.
     answers: HashMap<String, Answer>,
     topics: HashMap<String, HashMap<String, Answer>>,
-    /// What is said of all other ids and GUIDs, which stand in place of `{}`.
+    /// The words for all other ids and GUIDs, which stand in place of `{}`.
     no_id: String,
     no_guid: String,
 }
 
-/// What is known of an id or a GUID: the place of the schema, or why there is none.
+/// The answer for an id or a GUID: the place of the schema, or why there is none.
 #[derive(Debug, Deserialize)]
 struct Answer {
     schema: Option<usize>,
@@ -477,7 +476,7 @@ impl Place<'_> {
     }
 }
 
-/// What an array holds, for Java: `DecodedVector.java`.
+/// The content of an array, for Java: `DecodedVector.java`.
 #[derive(Debug, Clone, Copy)]
 #[repr(u64)]
 enum Layout {

@@ -30,7 +30,7 @@ enum Wanted {
 /// A reader of one task.
 pub struct TaskReader {
     wanted_columns: Vec<Wanted>,
-    /// What is read of the records.
+    /// The columns that are read.
     stored: Vec<RowColumn>,
     decoding: Option<Decoding>,
     /// The rows that were returned last, of those in memory.

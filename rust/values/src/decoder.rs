@@ -27,7 +27,7 @@ pub struct SchemaText {
     pub references: Vec<(String, String)>,
 }
 
-/// What a registry knows of the id of a schema: the schema, or why there is none.
+/// The answer of a registry for the id of a schema: the schema, or why there is none.
 #[derive(Debug)]
 pub struct Resolved {
     /// The schema, or why it cannot be had.

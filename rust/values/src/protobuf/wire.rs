@@ -13,7 +13,7 @@ pub(super) enum Wire {
     Fixed32 = 5,
 }
 
-/// What stands before a value: the number of its field, and its form. Read, but not checked.
+/// The bytes before a value: the number of its field, and its form. Read, but not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag(u32);
 

@@ -1,4 +1,4 @@
-"""What tasks in the JVM need to decode keys and values: the schemas, and the answers to the ids that may be named.
+"""The part of a decoded read for tasks in the JVM: the schemas, and the answers to the ids that may be named.
 
 An answer is that of `Resolver`, so that the choice among contexts and subjects has one home. Most answers are the same
 for all topics: a topic has its own only for a schema of several subjects, or an id of several contexts.
