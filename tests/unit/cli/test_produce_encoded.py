@@ -100,7 +100,7 @@ def test_a_schema_is_registered_with_the_first_good_row(run, tmp_path):
     ("options", "message"),
     [
         (["--schema", "1"], "need --encode, such as --encode value=registry"),
-        (["--framing", "header"], "--schema, --message, --framing and --register need --encode, such as"),
+        (["--framing", "header"], "--message, --schema, --framing and --register need --encode, such as"),
         (["--encode", "value=utf8", "--framing", "header"], "--framing is for the schemas of a registry"),
         (["--encode", "value=utf8", "--message", "M"], "the message M is for values in the form registry"),
         (["--encode", "value=registry", "--schema", "writer"], "neither latest nor the ID of a schema"),
