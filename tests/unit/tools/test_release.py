@@ -265,7 +265,7 @@ def test_a_version_that_cannot_be_is_refused(checkout, prepared, version, messag
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        ({"end": FAILED_TEST}, r"lists failed tests: tests/unit/test_a\.py::test_b\[0\]\. .*make reliability"),
+        ({"end": FAILED_TEST}, r"lists failed tests: tests/unit/test_a\.py::test_b\[0\]\n.*make reliability"),
         ({"held": "1,327"}, r"shows failures, .*: .*Damaged logs.* 1,347 1,327"),
         ({"held": "0", "tried": "0"}, "what was not tried: .*Damaged logs.* 0 0"),
         ({"kind_held": "46"}, "shows failures, .*: one log, with each verb 47 46"),
@@ -284,13 +284,21 @@ def test_a_release_whose_tests_failed_is_refused(checkout, prepared, page, messa
     assert state(checkout) == before
 
 
+def test_all_faults_of_the_page_are_shown_at_once(checkout, prepared):
+    reliable(checkout, held="1,327", without="Real brokers", end=FAILED_TEST, commit="0123456789")
+    with pytest.raises(SystemExit) as refused:
+        prepared.prepare("1.2.0")
+    faults = [line for line in str(refused.value).splitlines() if line.startswith("- ")]
+    assert [line.split()[2] for line in faults] == ["lists", "shows", "shows", "is"]
+
+
 @pytest.mark.parametrize(
     "name",
     ["src/brokerless/a.py", "rust/core/src/a.rs", "java/A.java", "tools/native.py", "tools/requirements/wheels.txt"],
 )
 def test_a_release_of_code_that_was_not_tested_is_refused(checkout, prepared, name):
     write(checkout, name)
-    with pytest.raises(SystemExit, match=f"the code has changed since: {name}. Run `make reliability`"):
+    with pytest.raises(SystemExit, match=f"the code has changed since: {name}\n.*run `make reliability`"):
         prepared.prepare("1.2.0")
     reliable(checkout)
     prepared.prepare("1.2.0")
@@ -313,7 +321,7 @@ OF_OTHERS = '\n[[package]]\nname = "b"\nversion = "3.0.0"\nsource = "registry"\n
 )
 def test_a_release_with_other_crates_or_flags_than_those_tested_is_refused(checkout, prepared, name, text):
     write(checkout, name, text)
-    with pytest.raises(SystemExit, match=f"the code has changed since: {name}. Run `make reliability`"):
+    with pytest.raises(SystemExit, match=f"the code has changed since: {name}\n.*run `make reliability`"):
         prepared.prepare("1.2.0")
     reliable(checkout)
     prepared.prepare("1.2.0")
@@ -378,6 +386,16 @@ def test_the_page_is_of_a_commit_that_did_not_change_while_it_was_tested(checkou
     assert "the checkout has changes" in run("test-core").stderr
     git(checkout, "commit", "--quiet", "--all", "--message", "Change")
     assert "the tests ran on another commit" in run("test-core").stderr
+
+
+def test_help_is_no_error():
+    for word in ("--help", "-h"):
+        done = subprocess.run([sys.executable, TOOL, word], check=True, capture_output=True, text=True)
+        assert "tools/release prepare VERSION" in done.stdout
+        assert done.stderr == ""
+    done = subprocess.run([sys.executable, TOOL, "unknown"], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "tools/release prepare VERSION" in done.stderr
 
 
 @pytest.mark.slow
