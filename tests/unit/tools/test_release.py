@@ -59,6 +59,8 @@ def test_a_version_without_a_date_or_a_section_is_refused(release):
         release.check_tag("v1.0.0")
 
 
+PROJECT = Path(TOOL).parents[1].joinpath("pyproject.toml").read_text()
+TOWNCRIER = PROJECT[PROJECT.index("[tool.towncrier]") :]
 VERSION = '[workspace.package]\nversion = "1.1.0"\n'
 LOCK = 'version = 4\n\n[[package]]\nname = "a"\nversion = "{}"\n'
 FILES = {
@@ -133,8 +135,7 @@ def reliable(root, *, end="", without="", **values):
 @pytest.fixture
 def checkout(tmp_path):
     root = tmp_path / "checkout"
-    project = Path(TOOL).parents[1].joinpath("pyproject.toml").read_text()
-    settings = '[project.urls]\nSource = "https://example.com"\n' + project[project.index("[tool.towncrier]") :]
+    settings = '[project.urls]\nSource = "https://example.com"\n' + TOWNCRIER
     for name, text in (FILES | {"pyproject.toml": settings, ".gitignore": "__pycache__/\n"}).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -263,6 +264,25 @@ def test_a_version_that_cannot_be_is_refused(checkout, prepared, version, messag
 
 
 @pytest.mark.parametrize(
+    "name", ["+oops.fix.md", "+up.Fixed.md", "noplus.fixed.md", "+dir/+a.fixed.md", "+ä.fix.md"]
+)
+def test_a_fragment_with_a_wrong_name_is_refused(checkout, prepared, name):
+    git(checkout, "update-ref", "refs/remotes/origin/main", "HEAD")
+    write(checkout, f"changes/{name}")
+    before = state(checkout)
+    for refuses in (prepared.check_fragment, lambda: prepared.prepare("1.2.0")):
+        with pytest.raises(SystemExit, match=f"wrong names: changes/{re.escape(name)}. .*KIND is added, .*security"):
+            refuses()
+    assert state(checkout) == before
+
+
+def test_fragments_with_right_names_are_accepted(checkout):
+    write(checkout, "changes/+kafka-4.5.added.md")
+    load(checkout / "tools/release").check_names_of_fragments()
+    load(TOOL).check_names_of_fragments()
+
+
+@pytest.mark.parametrize(
     ("page", "message"),
     [
         ({"end": FAILED_TEST}, r"lists failed tests: tests/unit/test_a\.py::test_b\[0\]\n.*make reliability"),
@@ -316,7 +336,10 @@ OF_OTHERS = '\n[[package]]\nname = "b"\nversion = "3.0.0"\nsource = "registry"\n
     [
         ("Cargo.lock", LOCK.format("1.1.0") + OF_OTHERS),
         ("Cargo.toml", FILES["Cargo.toml"] + "\n[profile.release]\nlto = true\n"),
-        ("pyproject.toml", '[project]\nurls.Source = "https://example.com"\ndependencies = ["pyarrow>=19"]\n'),
+        (
+            "pyproject.toml",
+            '[project]\nurls.Source = "https://example.com"\ndependencies = ["pyarrow>=19"]\n' + TOWNCRIER,
+        ),
     ],
 )
 def test_a_release_with_other_crates_or_flags_than_those_tested_is_refused(checkout, prepared, name, text):
