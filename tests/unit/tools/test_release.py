@@ -261,7 +261,16 @@ def test_a_commit_that_is_refused_changes_nothing(checkout, prepared):
 
 @pytest.mark.parametrize(
     ("version", "message"),
-    [("1.2", "is no version"), ("1.1.0", "has 1.1.0 already"), ("1.0.0", "the tag v1.0.0 exists")],
+    [
+        ("1.2", "1.2 is no version"),
+        ("01.2.0", "01.2.0 is no version: expected three numbers without leading zeros, such as 1.2.0"),
+        ("1.1.0", "has 1.1.0 already"),
+        ("1.0.0", "the tag v1.0.0 exists"),
+        *(
+            (version, f"{version} does not follow 1.1.0: expected 1.1.1, 1.2.0 or 2.0.0")
+            for version in ("1.0.9", "1.1.2", "1.2.1", "1.3.0", "2.1.0", "3.0.0", "0.1.0")
+        ),
+    ],
 )
 def test_a_version_that_cannot_be_is_refused(checkout, prepared, version, message):
     # As another maintainer has pushed it.
@@ -272,6 +281,24 @@ def test_a_version_that_cannot_be_is_refused(checkout, prepared, version, messag
     with pytest.raises(SystemExit, match=message):
         prepared.prepare(version)
     assert state(checkout) == before
+
+
+def test_a_version_follows_the_newest_release_of_the_changelog(checkout, prepared):
+    changelog = checkout / "CHANGELOG.md"
+    begun = "## [{}] - unreleased\n\n- New.\n"
+    # A first release has the version that its section says.
+    changelog.write_text(begun.format("0.1.0"))
+    prepared.check_next("0.1.0")
+    with pytest.raises(SystemExit, match=r"has the section 0\.1\.0, which is unreleased"):
+        prepared.check_next("1.0.0")
+    # As after the merge of a patch of an older release: its section is not the newest.
+    changelog.write_text("## [1.9.1] - 2026-03-01\n\n## [1.10.0] - 2026-02-01\n")
+    for version in ("1.10.1", "1.11.0", "2.0.0"):
+        prepared.check_next(version)
+    changelog.write_text(begun.format("1.11.0") + "\n## [1.10.0] - 2026-02-01\n")
+    prepared.check_next("1.11.0")
+    with pytest.raises(SystemExit, match=r"has the section 1\.11\.0, which is unreleased"):
+        prepared.check_next("1.10.1")
 
 
 @pytest.mark.parametrize(
