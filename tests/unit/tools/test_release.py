@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -301,9 +302,7 @@ def test_a_version_follows_the_newest_release_of_the_changelog(checkout, prepare
         prepared.check_next("1.10.1")
 
 
-@pytest.mark.parametrize(
-    "name", ["+oops.fix.md", "+up.Fixed.md", "noplus.fixed.md", "+dir/+a.fixed.md", "+ä.fix.md"]
-)
+@pytest.mark.parametrize("name", ["+oops.fix.md", "+up.Fixed.md", "noplus.fixed.md", "+dir/+a.fixed.md", "+ä.fix.md"])
 def test_a_fragment_with_a_wrong_name_is_refused(checkout, prepared, name):
     git(checkout, "update-ref", "refs/remotes/origin/main", "HEAD")
     write(checkout, f"changes/{name}")
@@ -447,6 +446,75 @@ def test_the_page_is_of_a_commit_that_did_not_change_while_it_was_tested(checkou
     assert "the checkout has changes" in run("test-core").stderr
     git(checkout, "commit", "--quiet", "--all", "--message", "Change")
     assert "the tests ran on another commit" in run("test-core").stderr
+
+
+CARGO = """\
+import os, pathlib, sys, time
+
+if sys.argv[1] == "update":
+    lock = pathlib.Path(sys.argv[-1]).with_name("Cargo.lock")
+    lock.write_text(lock.read_text().replace("1.1.0", "1.2.0"))
+    pathlib.Path(os.environ["TOOL"]).write_text(str(os.getppid()))
+    if "INTERRUPT" in os.environ:
+        os.kill(os.getppid(), int(os.environ["INTERRUPT"]))
+        time.sleep(60)
+"""
+
+
+@pytest.fixture
+def prepare(checkout, tmp_path, monkeypatch):
+    """Returns a function that prepares a release in another process, with a program in place of cargo."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/cargo").write_text(f"#!{sys.executable}\n{CARGO}")
+    (tmp_path / "bin/cargo").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    monkeypatch.setenv("TOOL", str(tmp_path / "tool"))
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    command = [sys.executable, "tools/release", "prepare", "1.2.0"]
+    return lambda: subprocess.run(command, cwd=checkout, check=False, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("interrupt", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("step", ["the lock file", "the commit", "after the commit"])
+def test_an_interrupted_preparation_changes_nothing(checkout, prepare, monkeypatch, step, interrupt):
+    if step == "the lock file":
+        monkeypatch.setenv("INTERRUPT", str(interrupt.value))
+    else:
+        hook = checkout / ".git/hooks" / ("pre-commit" if step == "the commit" else "post-commit")
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f'#!/bin/sh\nkill -{interrupt.value} "$(cat "$TOOL")"\nexec >&- 2>&-\nsleep 1\n')
+        hook.chmod(0o755)
+    before = state(checkout)
+    done = prepare()
+    assert done.returncode == 128 + interrupt, done.stderr
+    assert state(checkout) == before
+
+
+def test_the_next_run_tells_how_to_undo_what_a_killed_one_has_left(checkout, prepare, monkeypatch):
+    monkeypatch.setenv("INTERRUPT", str(signal.SIGKILL.value))
+    before = state(checkout)
+    assert prepare().returncode == -signal.SIGKILL
+    monkeypatch.delenv("INTERRUPT")
+    said = prepare().stderr
+    assert "the checkout has changes: commit them first, or undo what a killed run has left: git restore" in said
+    # Nothing of somebody else's would be undone.
+    (checkout / "other").write_text("new")
+    assert prepare().stderr == "the checkout has changes: commit them first\n"
+    (checkout / "other").unlink()
+    subprocess.run(["git", "-C", checkout, *said.rpartition(": git ")[2].split()], check=True)
+    assert state(checkout) == before
+    assert prepare().returncode == 0
+
+
+def test_sections_of_the_changelog_are_one_blank_line_apart(checkout, prepare):
+    assert prepare().returncode == 0
+    text = (checkout / "CHANGELOG.md").read_text()
+    assert re.fullmatch(
+        r"# Changelog\n\n<!-- towncrier -->\n\n## \[1.2.0\] - [\d-]{10}\n\n### Added\n\n- A new verb\.\n\n### Fixed\n\n"
+        r"- A fault less\.\n\n## \[1.1.0\] - 2026-01-02\n\n- Old\.\n\n\[1.2.0\]: .*\n",
+        text,
+    ), text
+    assert git(checkout, "status", "--porcelain") == ""
 
 
 def test_help_is_no_error():
@@ -653,7 +721,9 @@ def test_a_tag_that_no_key_of_the_list_has_signed_is_refused(checkout, make_key,
     list_keys(checkout, make_key("maintainer"))
     make_key("stranger")
     push_tag(checkout, signature)
-    with pytest.raises(SystemExit, match=r"the tag v1 is refused: .*sign it with a key that .*allowed_signers of main lists"):
+    with pytest.raises(
+        SystemExit, match=r"the tag v1 is refused: .*sign it with a key that .*allowed_signers of main lists"
+    ):
         load(checkout / "tools/release").check_source("v1")
 
 
