@@ -128,7 +128,7 @@ docs: .venv-docs/.installed  ## site/: these documents, with search, a page for 
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --config-file tools/site/mkdocs.yml
 
 site: .venv-docs/.installed  ## build/site.bundle: the branch gh-pages with the documents of VERSION beside those of earlier versions; nothing is pushed
-	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/.venv-docs/bin:$$PATH" mike deploy --config-file tools/site/mkdocs.yml --update-aliases "$(VERSION)" latest
+	NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/.venv-docs/bin:$$PATH" mike deploy --config-file tools/site/mkdocs.yml --update-aliases "$(VERSION)" $$(tools/site/alias "$(VERSION)")
 	.venv-docs/bin/mike set-default --config-file tools/site/mkdocs.yml latest
 	tools/site/not_found
 	mkdir -p build && git bundle create --quiet build/site.bundle gh-pages

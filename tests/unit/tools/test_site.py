@@ -71,3 +71,17 @@ def test_an_address_without_a_version_leads_to_that_of_the_latest(path, leads_to
     given = f"const location = {{ pathname: '{path}', search: '', hash: '#a', replace: console.log }};"
     shown = subprocess.run(["node", "-e", given + script], check=True, capture_output=True, text=True).stdout
     assert (shown.strip() or None) == leads_to
+
+
+@pytest.mark.parametrize(
+    ("version", "alias"),
+    [("1.10.1", "latest"), ("1.10.0", "latest"), ("1.9.1", ""), ("1.2.0", ""), ("2.0.0", "latest")],
+)
+def test_a_patch_of_an_older_release_does_not_become_the_latest_version(pages, version, alias):
+    """Also before its tag is there, as in a rehearsal."""
+    for tag in ("v1.2.0", "v1.9.0", "v1.9.1", "v1.10.0", "video"):
+        git(pages, "tag", tag)
+    shown = subprocess.run([ROOT / "tools/site/alias", version], cwd=pages, check=True, capture_output=True, text=True)
+    assert shown.stdout.strip() == alias
+    recipe = (ROOT / "Makefile").read_text().partition("\nsite:")[2].partition("\n\n")[0]
+    assert '--update-aliases "$(VERSION)" $$(tools/site/alias "$(VERSION)")\n' in recipe
