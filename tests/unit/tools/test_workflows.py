@@ -82,3 +82,32 @@ def test_the_checks_that_main_requires_exist():
     setting = re.search(r"\*Require status checks to pass\*: (.*?) \|", CONTRIBUTING.read_text())[1]
     quick = [f"quick ({target})" for target in workflow("quick")["jobs"]["quick"]["strategy"]["matrix"]["target"]]
     assert re.findall("`(.+?)`", setting) == [*quick, *workflow("fragment")["jobs"]]
+
+
+def test_the_site_that_is_pushed_is_built():
+    """A push with the token of a workflow starts no other workflow, so it may not start the build of the pages."""
+    job = workflow("release")["jobs"]["publish-site"]
+    assert job["permissions"] == {"contents": "write", "pages": "write"}
+    push, build = (job["steps"][-1]["run"].index(one) for one in ("git -C site push", "pages/builds"))
+    assert push < build
+
+
+def test_a_run_by_hand_publishes_nothing():
+    """It tries a commit before its tag, which is never deleted."""
+    jobs = workflow("release")["jobs"]
+    assert "workflow_dispatch" in workflow("release")["on"]
+    publishing = {
+        name for name, job in jobs.items() if "environment" in job or "write" in job.get("permissions", {}).values()
+    }
+    assert jobs["provenance"]["if"] == "github.ref_type == 'tag'"
+
+    def needed(name):
+        needs = jobs[name].get("needs", [])
+        needs = {needs} if isinstance(needs, str) else set(needs)
+        return needs.union(*map(needed, needs))
+
+    assert publishing == {"provenance", "pypi", "github", "publish-site"}
+    # A job is skipped if one that it needs was skipped, unless it says otherwise.
+    for name in publishing - {"provenance"}:
+        assert "provenance" in needed(name)
+        assert "if" not in jobs[name]
