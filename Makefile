@@ -165,8 +165,8 @@ audit: prerequisites $(if $(ONLINE),.venv/.packages)  ## licences, sources and b
 	@tools/prerequisites audit $(if $(DB),advisories)
 	@cargo fetch --quiet --locked || { echo "make audit reads the manifests of all crates: run 'cargo fetch --locked' where crates.io can be reached, and set CARGO_HOME to the directory that then has them" >&2; exit 1; }
 	cargo deny --offline check licenses bans sources
-	$(if $(DB),cargo audit --db "$(DB)" --no-fetch --deny unsound --deny yanked,@echo "note: crates are not checked for vulnerabilities: name a clone of RustSec's database with DB=")
-	$(if $(ONLINE),.venv/bin/pip install --group audit && .venv/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip --progress-spinner off,@echo "note: Python packages are not checked for vulnerabilities: ONLINE=1 asks their index")
+	$(if $(DB),ignored=$$($(PYTHON) tools/ignored_advisories cargo) && cargo audit --db "$(DB)" --no-fetch --deny unsound --deny yanked $$ignored,@echo "note: crates are not checked for vulnerabilities: name a clone of RustSec's database with DB=")
+	$(if $(ONLINE),.venv/bin/pip install --group audit && ignored=$$($(PYTHON) tools/ignored_advisories pip) && .venv/bin/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip --progress-spinner off $$ignored,@echo "note: Python packages are not checked for vulnerabilities: ONLINE=1 asks their index")
 
 # Kafka as it is released, and all else that conformance runs.
 build/.conformance: .venv/.developed $(shell find tests/conformance -name pom.xml -o -name '*.java' -o -path '*/go/*') tests/conformance/fetch.py tools/kept.py

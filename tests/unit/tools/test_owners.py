@@ -20,6 +20,7 @@ IN_A_RELEASE = [
     "rust/core/Cargo.toml",
     *(f"tools/{name}.py" for name in ("build_backend", "cargo", "jar", "kept", "native", "published_readme", "wheels")),
     *(f"tools/{name}" for name in ("release", "third_party", "installed", "step", "prerequisites")),
+    *(f"tools/ignored_advisories{suffix}" for suffix in ("", ".txt")),
     "tools/requirements/wheels.txt",
 ]
 
