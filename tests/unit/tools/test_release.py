@@ -389,11 +389,13 @@ def test_a_release_with_other_crates_or_flags_than_those_tested_is_refused(check
 
 
 def test_prepare_names_the_steps_that_follow(prepared, capsys):
-    """In the order of CONTRIBUTING.md: what is not on main is not tagged."""
+    """In the order of CONTRIBUTING.md: what was not tried, or is not on main, is not tagged."""
     prepared.prepare("1.2.0")
     said = capsys.readouterr().out
-    steps = ("make everything", "pull request", "tools/release tag", "git push origin v1.2.0")
+    steps = ("gh workflow run release.yml --ref BRANCH", "pull request", "tools/release tag", "git push origin v1.2.0")
     assert sorted(steps, key=said.index) == list(steps)
+    recipe = Path(TOOL).parents[1].joinpath("CONTRIBUTING.md").read_text().partition("## A release\n")[2]
+    assert sorted(steps, key=recipe.index) == list(steps)
 
 
 def test_a_change_of_what_users_do_not_run_needs_no_new_page(checkout, prepared):
