@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from brokerless.arguments import check_partition, check_paths, listed_few, some_or_all, unknown_partition
+from brokerless.arguments import FEW, check_partition, check_paths, listed_few, some_or_all, unknown_partition
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
 from brokerless.layout.file_names import chosen_topics, is_chosen
@@ -154,11 +155,7 @@ class LogDirs:
         # matter.
         chosen = self._by_partition
         if named is not None:
-            present = self.topics()
-            for topic in named:
-                if topic not in present and (strays := self._strays(topic)):
-                    raise ValueError(f"topic {topic!r} has only directories that {_GIVEN_UP}: {listed_few(strays)}")
-            wanted = set(chosen_topics(named, present))
+            wanted = set(topics_in(self, named))
             chosen = [replicas for replicas in chosen if replicas[0].topic in wanted]
         if numbers is not None:
             for number in numbers:
@@ -350,13 +347,11 @@ class LogDirs:
             if one.kind == "future" and (names is None or is_chosen(one.topic, names))
         ]
 
-    def _strays(self, topic: str | None = None) -> list[str]:
+    def _strays(self) -> list[str]:
         """Return the directories of stray partitions that have no other directory."""
         present = {(log.topic, log.partition) for log in self._logs}
         return [
-            one.path
-            for one in self.leftovers()
-            if one.kind == "stray" and (one.topic, one.partition) not in present and topic in (None, one.topic)
+            one.path for one in self.leftovers() if one.kind == "stray" and (one.topic, one.partition) not in present
         ]
 
     @cached_property
@@ -445,6 +440,32 @@ class LogDirs:
             # If no controller has started on any of them, only the configuration tells which one will be used.
             kept = started or logs[:1]
             self._logs = [log for log in self._logs if log not in logs or log in kept]
+
+
+def topics_in(directories: LogDirs, names: list[str]) -> list[str]:
+    """Return the topics of log directories that names or globs select, sorted.
+
+    Raises:
+        ValueError: a name or a glob selects no topic, or only directories that reads skip.
+    """
+    present = directories.topics()
+    for name in names:
+        left = [one for one in directories.leftovers() if is_chosen(one.topic, [name])]
+        if left and not any(is_chosen(topic, [name]) for topic in present):
+            raise ValueError(_only_leftovers(name, left))
+    return chosen_topics(names, present)
+
+
+def _only_leftovers(name: str, left: list[InactivePartition]) -> str:
+    """Return the text about a topic that has only directories which reads skip."""
+    kinds = sorted({f"-{one.kind}" for one in left})
+    paths = " ".join(shlex.quote(one.path) for one in left[:FEW]) + (" ..." if len(left) > FEW else "")
+    removes = "A broker removes those in -delete when it starts: copy them first. " if "-delete" in kinds else ""
+    return (
+        f"topic {name!r} has only directories that end in {' or '.join(kinds)}, which reads skip unless their paths "
+        f"are given: `brokerless read {paths}`. {removes}"
+        'The guide "Your broker\'s words" says how to bring back a deleted topic'
+    )
 
 
 def _names(path: str) -> list[str] | None:

@@ -22,9 +22,9 @@ from brokerless.errors import BrokerlessError, in_words
 from brokerless.inspection.profile import by_hour
 from brokerless.io import storage
 from brokerless.io.chunking import in_shares
-from brokerless.layout.file_names import METADATA_TOPIC, chosen_topics, is_internal
+from brokerless.layout.file_names import METADATA_TOPIC, is_internal
 from brokerless.log.log import Log
-from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.log_dir.log_dirs import LogDirs, topics_in
 from brokerless.metadata.schema import TIME, schema
 from brokerless.metadata.topic_names import TopicNames
 from brokerless.notes import collected, note
@@ -233,7 +233,7 @@ def compute(
     steps = _Steps(runner, progress)
     with collected() as notes:
         directories = LogDirs(*paths)
-        wanted = None if names is None else chosen_topics(names, directories.topics())
+        wanted = None if names is None else topics_in(directories, names)
         replicas = directories.logs(wanted, all_replicas=True)
         logs = directories.logs(wanted)
         planned = check.plan(paths, None if wanted is None else lambda _: replicas, directories)

@@ -1,11 +1,26 @@
 """--topic takes names and globs, and means the same in every verb."""
 
 import re
+import shlex
+from pathlib import Path
 
 import pytest
 
 import brokerless as bl
 from brokerless.layout.file_names import chosen_topics, is_chosen
+
+INCIDENT = Path(__file__).parents[3] / "examples/incident"
+
+
+@pytest.mark.parametrize("name", ["orders-v1", "orders-v1*"])
+@pytest.mark.parametrize("verb", ["read", "ls", "check"])
+def test_the_error_for_a_deleted_topic_has_the_command_that_reads_it(run, verb, name):
+    said = run(verb, INCIDENT, "--topic", name)
+    assert said.code == 2
+    assert f"topic '{name}' has only directories that end in -delete" in said.err
+    command = shlex.split(re.search(r"`brokerless (read .*?)`", said.err)[1])
+    read = run(*command)
+    assert (read.code, len(read.out.splitlines())) == (0, 10)
 
 
 @pytest.fixture

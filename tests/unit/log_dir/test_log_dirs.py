@@ -135,6 +135,24 @@ def test_deleted_stray_and_future_directories_are_left_over_and_not_read(tmp_pat
     ]
 
 
+@pytest.mark.parametrize("kind", ["delete", "stray", "future"])
+@pytest.mark.parametrize("name", ["gone", "gon*"])
+def test_a_topic_that_only_directories_out_of_use_have_is_not_unknown(tmp_path, kind, name):
+    """Somebody who looks for a deleted topic would believe that nothing is left of it."""
+    root = broker(tmp_path, 1)
+    partition(root, "good-0")
+    partition(root, f"gone-0.{'0' * 32}-{kind}")
+    with pytest.raises(ValueError, match=f"only directories that end in -{kind}, .* `brokerless read ") as refused:
+        bl.LogDirs(root).logs([name])
+    assert f"`brokerless read {root}/gone-0.{'0' * 32}-{kind}`" in str(refused.value)
+    assert ("copy them first" in str(refused.value)) == (kind == "delete")
+    # One directory in use is enough.
+    partition(root, "gone-1")
+    assert [log.name for log in bl.LogDirs(root).logs([name])] == ["gone-1"]
+    with pytest.raises(ValueError, match="unknown topic 'gon': did you mean 'gone'"):
+        bl.LogDirs(root).logs(["gon"])
+
+
 def test_directories_that_are_no_partitions_are_passed_over(tmp_path):
     root = broker(tmp_path, 1)
     partition(root, "t-0")

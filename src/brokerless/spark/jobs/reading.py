@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from brokerless.arguments import some_or_all
 from brokerless.io import storage
-from brokerless.layout.file_names import chosen_topics, is_glob
-from brokerless.log_dir.log_dirs import LogDirs
+from brokerless.layout.file_names import is_glob
+from brokerless.log_dir.log_dirs import LogDirs, topics_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -35,5 +35,5 @@ def subscription(topics: Iterable[str] | None, paths: Iterable[Path]) -> dict[st
     """Return the option of the source that selects topics by names or globs; None: all topics."""
     names = some_or_all("topics", topics) or []
     if any(map(is_glob, names)):
-        names = chosen_topics(names, LogDirs(*paths).topics())
+        names = topics_in(LogDirs(*paths), names)
     return {"subscribe": ",".join(names)} if names else {}
