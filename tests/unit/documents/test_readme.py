@@ -94,6 +94,47 @@ def test_the_picture_of_the_report_shows_the_text_of_the_page(name, monkeypatch)
         assert tool.text_of(tool.made()) == picture.text["Text"], "tools/report_picture writes the pictures again"
 
 
+def luminance(colour):
+    """Return the relative luminance of a colour, as WCAG 2 defines it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one, other):
+    dark, light = sorted(map(luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_no_colour_of_text_is_legible_on_light_and_dark_pages():
+    """So a chart needs a background: PyPI is a light page on a dark system, and no style of the picture knows that."""
+    # The contrast of white and black is the product of those of a colour between them with each.
+    assert contrast("#ffffff", "#0d1117") < 4.5 * 4.5
+
+
+@pytest.mark.parametrize("name", ["spark.svg", "speed.svg"])
+def test_a_chart_is_legible_on_every_page(name):
+    chart = (ROOT / "docs/images" / name).read_text()
+    assert "@media" not in chart
+    background, *bars = re.findall(r'style="fill: (#[0-9a-f]{6})"', chart)
+    width = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', chart).groups()
+    assert f"L {' '.join(width)} \n" in chart.partition(background)[0], "the background fills the picture"
+    texts = re.findall(r"<text style=\"font-size: ([\d.]+)px;[^\"]*fill: (#[0-9a-f]{6})[^\"]*\"", chart)
+    assert len(texts) == len(re.findall("<text", chart)) >= 5
+    assert min(contrast(colour, background) for _, colour in texts) >= 4.5
+    assert min(contrast(colour, background) for colour in bars) >= 3
+    # As wide as a page, and on a phone of 360 pixels, no text is smaller than 9 pixels.
+    assert float(width[0]) / 72 * 96 >= 640
+    assert min(float(size) for size, _ in texts) * 360 / float(width[0]) >= 9
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/guides/coming-from.md"])
+def test_the_text_in_place_of_a_chart_has_its_numbers(page):
+    ((text, name),) = re.findall(r"!\[([^]]*)\]\(\S*images/(\w+\.svg)\)", (ROOT / page).read_text())
+    shown = re.findall(r">([\d.]+ s)</text>", (ROOT / "docs/images" / name).read_text())
+    assert re.findall(r"[\d.]+ s\b", text) == shown
+
+
 def load(name):
     loader = SourceFileLoader(name, str(ROOT / "tools" / name))
     module = module_from_spec(spec_from_loader(name, loader))
