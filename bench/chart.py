@@ -51,8 +51,8 @@ def spark_chart(printed: str) -> Chart | None:
     )
 
 
-# A page may be light or dark, and PyPI is light on a dark system. No colour of text has a contrast of 4.5 on both, so the
-# picture has a background of its own.
+# A page may be light or dark, and PyPI is light on a dark system. No colour of text has a contrast of 4.5 on both, so
+# the picture has a background of its own.
 BACKGROUND, TEXT, OURS, THEIRS = "#ffffff", "#24292f", "#2f81c7", "#7d8790"
 # In inches and points: as wide as the column of a page. On a phone, at half the size, the text is still 9 pixels high.
 WIDTH, FONT, PAD = 7.2, 13, 0.12

@@ -1,6 +1,7 @@
 """The README as PyPI shows it: with addresses in place of paths, because PyPI has no other file of the project.
 
-PyPI also drops the tags `picture` and `source` (`readme_renderer/clean.py`), so only the `img` in them is left.
+PyPI also drops the tags `picture` and `source` (`readme_renderer/clean.py`), so only the `img` in them is left, also on
+phones. It gets the picture for narrow pages, in a width that is legible on wide ones.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ TARGET = re.compile(
 INSIDE = re.compile(r"!\[[^\]]*\]\([^)\s]+")
 # With its line, and not with the blank line that ends the block of HTML.
 PICTURE = re.compile(r"[ \t]*</?(?:picture|source)\b[^>]*>(?:[ \t]*\n)?")
+WITH_SOURCES = re.compile(r"<picture>.*?</picture>", re.DOTALL)
+NARROW = re.compile(r'<source media="\(max-width: \d+px\)" srcset="([^"]+)">')
+WIDE = re.compile(r'(<img\b[^>]*\bsrc=")[^"]+"')
+WIDTH = 420
 IS_ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
@@ -53,10 +58,16 @@ def published(text: str, version: str) -> str:
         before = INSIDE.sub(lambda inner: TARGET.sub(rewritten, inner[0]), found["before"])
         return (found["image"] or "") + before + address(found["target"], is_image=bool(found["image"]))
 
-    parts = FENCED.split(PICTURE.sub("", text))
+    parts = FENCED.split(PICTURE.sub("", WITH_SOURCES.sub(narrow, text)))
     # Every second part is a fenced block.
     parts[::2] = [TARGET.sub(rewritten, part) for part in parts[::2]]
     return "".join(parts)
+
+
+def narrow(picture: re.Match[str]) -> str:
+    """Return a picture with its file for narrow pages in place of that for wide ones, if it has one."""
+    source = NARROW.search(picture[0])
+    return WIDE.sub(rf'\g<1>{source[1]}" width="{WIDTH}"', picture[0]) if source else picture[0]
 
 
 def published_metadata(text: str) -> str:

@@ -37,6 +37,13 @@ def targets(text):
         ('<img src="a.svg" alt="b">', f'<img src="{RAW}a.svg" alt="b">'),
         ('<picture><source srcset="dark.svg"><img src="a.svg"></picture>', f'<img src="{RAW}a.svg">'),
         ('<picture>\n  <img src="a.svg">\n</picture>\n\n**b**', f'  <img src="{RAW}a.svg">\n\n**b**'),
+        (
+            (
+                '<picture>\n  <source media="(max-width: 9px) and (x)" srcset="dark.svg">\n'
+                '  <source media="(max-width: 9px)" srcset="narrow.svg">\n  <img src="a.svg" alt="b">\n</picture>'
+            ),
+            f'  <img src="{RAW}narrow.svg" width="420" alt="b">\n',
+        ),
         ("```\n[a](b)\n```", "```\n[a](b)\n```"),
     ],
 )
@@ -89,6 +96,7 @@ def test_a_picture_does_not_swallow_the_paragraph_after_it():
     markdown = pytest.importorskip("markdown_it")
     readme = published((ROOT / "README.md").read_text(), "1.2.0")
     pictures = re.findall(r"(?m)^ *<img .*\n(.*)$", readme)
+    assert len(re.findall(r'<img src="[^"]*-narrow\.\w+" width="420"', readme)) == len(pictures), "legible on a phone"
     assert pictures == ["", ""]
     shown = markdown.MarkdownIt("commonmark").enable("table").render(readme)
     assert not re.search(r"</?(picture|source)", shown)
