@@ -1,6 +1,7 @@
 package brokerless.spark;
 
 import java.io.IOException;
+import java.util.List;
 import net.razorvine.pickle.Unpickler;
 import org.apache.spark.SparkContext;
 import org.apache.spark.broadcast.Broadcast;
@@ -17,13 +18,11 @@ record RecordsTask(byte[] json, Broadcast<byte[]> decoding) implements InputPart
   private static final byte[] NOT_DECODED = {};
 
   static {
-    // A task is pickled as a call of one of these functions, whose arguments are the JSON, and that of the decoding.
-    Unpickler.registerConstructor(
-        "brokerless.spark.source.tasks", "records_task", arguments -> new Planned((byte[]) arguments[0], NOT_DECODED));
-    Unpickler.registerConstructor(
-        "brokerless.spark.source.tasks",
-        "decoded_task",
-        arguments -> new Planned((byte[]) arguments[0], (byte[]) arguments[1]));
+    // A task is pickled as a call of one of these functions, whose arguments are the JSON, and that of the decoding. The
+    // classes of all loaders share these constructors, so what they return is of no class of this jar.
+    for (String function : List.of("records_task", "decoded_task")) {
+      Unpickler.registerConstructor("brokerless.spark.source.tasks", function, arguments -> arguments);
+    }
   }
 
   private record Planned(byte[] json, byte[] decoding) {}
@@ -51,7 +50,8 @@ record RecordsTask(byte[] json, Broadcast<byte[]> decoding) implements InputPart
     try {
       // By place: releases spell the accessor's name differently.
       byte[] pickled = (byte[]) ((Product) planned).productElement(1);
-      return (Planned) new Unpickler().loads(pickled);
+      Object[] parts = (Object[]) new Unpickler().loads(pickled);
+      return new Planned((byte[]) parts[0], parts.length > 1 ? (byte[]) parts[1] : NOT_DECODED);
     } catch (IOException | ClassCastException error) {
       throw new IllegalStateException("a task of another version of brokerless", error);
     }
