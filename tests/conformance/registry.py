@@ -48,7 +48,7 @@ class Registry:
                 self.wfile.write(json.dumps(answer).encode())
 
             def log_message(self, *_):
-                """Say nothing."""
+                """Write no log."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"

@@ -86,7 +86,7 @@ def test_what_serializers_write_is_read_at_rest(client, tmp_path, framing):
     columns = ["offset", "value", "valueBytes", "decodeError", "valueFraming", "valueSubject", "valueVersion"]
     for topic in made:
         for schema in ("writer", "latest"):
-            message = "live.Refund" if topic == "refund" else None
+            message = "live.Refund" if (topic, schema) == ("refund", "latest") else None
             decode = bl.Decoding(value="registry", schema=schema, message=message)
             rows = logs.log(topic, 0).read(columns=columns, decode=logs.with_schemas(decode)).read_all().to_pylist()
             values = [row.pop("value") for row in rows]

@@ -1,6 +1,7 @@
 """Logs that we wrote, in the hands of real brokers: nothing recovered, every record served, every new one stored."""
 
 import base64
+import hashlib
 import io
 import json
 from pathlib import Path
@@ -82,6 +83,37 @@ def test_encoded_values_are_those_that_a_consumer_gets(client, tmp_path):
         assert value[:5] == b"\0\0\0\0\3"
         assert fastavro.schemaless_reader(io.BytesIO(value[5:]), schema, None) == one
         assert int.from_bytes(base64.b64decode(row["key"]), signed=True) == one["id"]
+
+
+@pytest.mark.parametrize("framing", ["prefix", "header"])
+def test_a_schema_that_a_producer_registers_is_a_record_of_the_clusters_topic(client, tmp_path, framing):
+    """A broker serves it, and goes on behind the values that name it."""
+    data = tmp_path / "data"
+    with Broker(data, log=tmp_path / "broker-1.log") as broker:
+        for topic in ("_schemas", "orders"):
+            client.create(broker, topic, 1, cleanup_policy="compact" if topic == "_schemas" else "delete")
+        client.produce(broker, "orders", 0, 3)
+    schema = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    encode = bl.Encoding(value="avro", register=json.dumps(schema), framing=framing)
+    with bl.Producer(data, "orders", encode=encode, sole_replica=True) as producer:
+        producer.send([{"value": {"id": number}} for number in range(20)])
+    with Broker(data, log=tmp_path / "broker-2.log") as broker:
+        (record,) = client.consume(broker, "_schemas")
+        found = client.consume(broker, "orders")[3:]
+        assert len(client.produce(broker, "orders", 0, 5)) == 5
+        assert complaints(broker.log) == []
+    value = json.loads(base64.b64decode(record["value"]))
+    assert (value["subject"], value["version"], value["id"]) == ("orders-value", 1, 1)
+    guid = hashlib.md5(value["schema"].encode()).digest()
+    for number, row in enumerate(found):
+        payload = base64.b64decode(row["value"])
+        headers = [(name, base64.b64decode(content)) for name, content in row["headers"]]
+        if framing == "header":
+            assert headers == [("__value_schema_id", b"\1" + guid)]
+        else:
+            assert (headers, payload[:5]) == ([], b"\0\0\0\0\1")
+            payload = payload[5:]
+        assert fastavro.schemaless_reader(io.BytesIO(payload), fastavro.parse_schema(schema), None) == {"id": number}
 
 
 def test_a_broker_goes_on_with_a_log_that_we_extended(client, tmp_path):

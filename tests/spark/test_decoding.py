@@ -167,6 +167,28 @@ def test_the_types_are_those_of_the_load_and_the_schemas_those_of_the_read(growi
     assert [row.value.asDict() for row in again.collect()] == [{"id": 1, "note": ""}, {"id": 2, "note": "x"}]
 
 
+def test_values_that_take_much_more_memory_than_their_bytes(growing, spark):
+    """A chunk of records becomes several of rows: each row keeps the columns that are not decoded, too."""
+    notes, count = "x" * 2000, 40_000
+    register(growing, 2, V1 | {"fields": [*V1["fields"], {"name": "note", "type": "string", "default": notes}]})
+    with bl.Producer(growing, "orders", partitions=1) as producer:
+        body = [{"key": b"%d" % one, "value": b"\0\0\0\0\1\2", "timestamp": one} for one in range(1, count)]
+        producer.send([row | {"headers": [("h", b"%d" % row["timestamp"])]} for row in body])
+    options = {"subscribe": "orders", "decode": "value=registry", "includeHeaders": "true"}
+    columns = "topic,partition,offset,timestamp,timestampType,key,headers,value,leaderEpoch,compression"
+    rows = read(spark, growing, columns=columns, **options)
+    same = (
+        "topic = 'orders' and partition = 0 and timestampType = 0 and leaderEpoch = 0 and compression = 'none' and "
+        "value.id = 1 and length(value.note) = 2000 and cast(cast(key as string) as int) = offset and "
+        "unix_millis(timestamp) = offset and cast(cast(headers[0].value as string) as int) = offset"
+    )
+    assert rows.where("offset > 0").selectExpr("count(*)", f"count_if({same})", "sum(offset)").first()[:] == (
+        count - 1,
+        count - 1,
+        count * (count - 1) // 2,
+    )
+
+
 def test_schemas_from_elsewhere(growing, spark, tmp_path):
     bl.Schemas(growing).save(tmp_path / "schemas.json")
     for schemas in (tmp_path / "schemas.json", growing, json.dumps([str(tmp_path / "schemas.json"), str(growing)])):

@@ -130,6 +130,11 @@ pub extern "system" fn Java_brokerless_spark_Native_next<'local>(
             return Ok(-1);
         };
         let addresses = reader.addresses();
+        // Java reads as many as the types of its columns have.
+        if i32::try_from(addresses.len()).ok() != Some(end) {
+            let message = "the columns have other types than the plan: load the source again";
+            return Err(TaskError::plain(message).into());
+        }
         let addresses: Vec<_> = addresses.into_iter().map(|one| one as jlong).collect();
         env.set_long_array_region(&out, 0, &addresses)?;
         Ok(jint::try_from(rows).map_err(|_| TaskError::plain("too many rows"))?)

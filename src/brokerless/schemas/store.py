@@ -59,6 +59,7 @@ class SchemaStore:
         # The place in `versions` of the last one of each subject and number.
         self._places: dict[str, dict[int, int]] = {}
         self._by_id: dict[tuple[str, int], Schema] = {}
+        self._contexts: set[str] = set()
         self._size = 0
         for source in sources:
             if isinstance(source, str):
@@ -126,6 +127,7 @@ class SchemaStore:
         schema = version.schema
         known = self._by_id.setdefault((schema.context, schema.id), schema)
         if known is schema:
+            self._contexts.add(schema.context)
             self._size += len(schema.text)
             if self._size > MOST_BYTES:
                 raise ValueError(f"{self.name}: the schemas have more than {in_bytes(MOST_BYTES)}, which is too much")
@@ -165,7 +167,7 @@ class SchemaStore:
     @property
     def contexts(self) -> list[str]:
         """The contexts of all subjects, sorted; the default context is "."."""
-        return sorted({context for context, _ in self._by_id})
+        return sorted(self._contexts)
 
     def schema(self, schema_id: int | str, *, subject: str | None = None, context: str | None = None) -> Schema:
         """Return the schema with an id or a GUID.

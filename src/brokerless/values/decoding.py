@@ -34,8 +34,8 @@ class Decoding(Forms):
             types of the newest version of the subject that is not deleted, to which Avro's rules resolve all others.
             "union": the fields of all versions. An id: the types of this schema. None: "latest", and "writer" where the
             topics have no one subject `<topic>-value` with a record.
-        message: the full name of the values' message in a Protobuf schema, such as `shop.Order.Line`, where columns are
-            typed; None: the first message of the schema.
+        message: the full name of a message of a Protobuf schema, such as `shop.Order.Line`, whose type the values have:
+            by the schema "latest", if none is chosen. None: the first message of the schema.
         on_error: for a key or value that does not decode: "null" keeps its bytes and the error in columns of their own,
             "raise" ends the read after the rows before it, "skip" leaves the row out. A note counts them.
 
@@ -68,7 +68,13 @@ class Decoding(Forms):
                 f"{option('schema')} chooses among the schemas of a registry: {option('decode')} names no registry, as "
                 "in value=registry"
             )
+        if self.message is not None and self.schema == "writer":
+            raise ValueError(
+                f"{option('message')} chooses the type of columns, and with the {option('schema')} 'writer' they are "
+                "JSON text: choose 'latest', 'union' or an id"
+            )
 
     def as_text(self) -> Self:
         """Return this with "writer" as the choice of schemas, if there is a choice and none was made."""
-        return replace(self, schema="writer") if self.is_framed and self.schema is None else self
+        is_open = self.is_framed and self.schema is None and self.message is None
+        return replace(self, schema="writer") if is_open else self

@@ -101,6 +101,8 @@ def target(decoding: Decoding, topics: Collection[str | None], part: str) -> Tar
         ValueError: the choice of schemas needs one subject, and there is none, or it or the id is not known.
     """
     store, choice = decoding.schemas, decoding.schema
+    if choice is None and part == "value" and decoding.message is not None:
+        choice = "latest"
     if store is None or choice == "writer":
         return Target()
     if isinstance(choice, int):

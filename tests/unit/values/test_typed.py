@@ -172,6 +172,28 @@ def test_a_message_that_the_schema_lacks_is_refused(registries):
         directories.read(["orders"], decode=Decoding(value="registry", message="Order"))
     with pytest.raises(ValueError, match="the message Order is for values in the form registry: decode value=registry"):
         Decoding(value="utf8", message="Order")
+    with pytest.raises(ValueError, match="message chooses the type of columns, and with the schema 'writer' they are"):
+        Decoding(value="registry", message="Order", schema="writer")
+
+
+def test_a_chosen_message_gives_types_where_the_default_would_be_text(registries, run):
+    """Several topics, and JSON lines, have text without a choice."""
+    path = registries / "confluent/logs"
+    decode = Decoding(value="registry", message="acme.proto.Refund", subject="proto-refund-value")
+    reader = bl.LogDirs(path).read(["proto-refund", "proto-reason"], decode=decode)
+    assert pa.types.is_struct(reader.schema.field("value").type)
+    options = (
+        "--decode",
+        "value=registry",
+        "--message",
+        "acme.proto.Refund",
+        "--columns",
+        "offset,value",
+        "--limit",
+        1,
+    )
+    found = run("read", path, "--topic", "proto-refund", *options).out
+    assert found == '{"offset":0,"value":{"id":"pa","amount":{"currency":"","units":15,"nanos":0},"reason":null}}\n'
 
 
 def same_message(expected, typed):

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::base::borrowed_array::Array;
 use crate::base::columns::BytesColumn;
 use crate::base::error::OrRaise as _;
-use crate::values::decoded_batch::{invalid, unnamed};
+use crate::values::decoded_batch::{batch, invalid};
 
 /// The bytes of keys or values that are decoded at once: the text of a batch must not be longer than its offsets count.
 const MOST_BYTES: usize = 256 << 20;
@@ -26,7 +26,7 @@ pub(crate) fn decode_plain<'py>(
     py.detach(|| {
         let mut decoded = DecodedRows::new(&form.kind());
         decode(form, &column, rows, &mut decoded)?;
-        unnamed(&form.kind(), decoded)
+        batch(&form.kind(), decoded, false)
     })
     .or_raise()?
     .to_pyarrow(py)

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::base::borrowed_array::Array;
 use crate::base::columns::{BytesColumn, HeadersColumn, last_header};
 use crate::base::error::exception;
-use crate::values::decoded_batch::{invalid, named};
+use crate::values::decoded_batch::{batch, invalid};
 
 /// The bytes of decoded values after which a batch ends.
 const ENOUGH_BYTES: usize = 16 << 20;
@@ -124,7 +124,7 @@ impl SchemaDecoder {
                 break;
             }
         }
-        named(self.decoder.kind(), decoded).map_err(exception)
+        batch(self.decoder.kind(), decoded, true).map_err(exception)
     }
 }
 
