@@ -202,7 +202,7 @@ def load_schemas() -> bool:
     planned = seconds(lambda: decoding_in_json(decoding, {"value": Target()}, ["orders"]))
     is_good = took <= SECONDS and planned <= PLAN_SECONDS
     print(
-        f"values: {VERSIONS} versions of schemas: {took:.2f} s (bar {SECONDS:.0f}); for tasks in the JVM {planned:.2f} s "
+        f"values: {VERSIONS} versions of schemas: {took:.2f} s (bar {SECONDS:.0f}); for the JVM {planned:.2f} s "
         f"(bar {PLAN_SECONDS:.0f}){'' if is_good else '   BELOW'}"
     )
     return is_good
