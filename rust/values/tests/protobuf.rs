@@ -305,7 +305,7 @@ fn a_message_is_chosen_by_its_full_name() {
         assert_eq!(chosen.message_indexes(), indexes, "{name}");
         assert_eq!(encoded(&chosen, &json), Ok(body), "{name}");
     }
-    let known = "it has a.b.M, a.b.M.N, a.b.M.N.M, a.b.MN, a.b.MN.O";
+    let known = "has a.b.M, a.b.M.N, a.b.M.N.M, a.b.MN, a.b.MN.O";
     for name in [
         "",
         "M",
@@ -320,7 +320,7 @@ fn a_message_is_chosen_by_its_full_name() {
         let error = schema(text).with_message(name).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("it has no message {name}: {known}")
+            format!("no message {name} is in the schema, which {known}")
         );
     }
     let many: String = (0..50).map(|at| format!("message M{at} {{}}")).collect();

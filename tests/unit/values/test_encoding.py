@@ -153,7 +153,7 @@ def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(tmp_pat
         (
             {"value": "registry", "schemas": ..., "schema": 3, "message": "N"},
             ValueError,
-            "schema 3 cannot be used: it has no message N: it has M$",
+            "schema 3 cannot be used: no message N is in the schema, which has M$",
         ),
         (7, TypeError, "a dict such as"),
     ],

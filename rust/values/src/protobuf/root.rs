@@ -12,7 +12,9 @@ impl ProtobufSchema {
         self.root()?;
         self.chosen = self.indexes_of(name).ok_or_else(|| {
             let known = self.message_names();
-            Error::new(format!("it has no message {name}: it has {known}"))
+            Error::new(format!(
+                "no message {name} is in the schema, which has {known}"
+            ))
         })?;
         Ok(self)
     }
