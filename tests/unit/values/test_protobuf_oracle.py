@@ -704,7 +704,7 @@ def test_each_message_of_a_schema_is_encoded_with_its_indexes(random):
             got, want = (as_json(parsed(kind, one)) for one in (payload[len(PREFIX + shown) :], body))
             assert is_same_json(without_nulls(got), without_nulls(want)), (got, want)
     for unknown in (f"{name}x", f"{name}.", f"x.{name}", "", "."):
-        with pytest.raises(ValueError, match="no message .* is in the schema"):
+        with pytest.raises(ValueError, match=r"no message .* is in the schema"):
             encoded(proto.schema(), [], unknown)
 
 
