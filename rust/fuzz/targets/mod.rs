@@ -41,7 +41,7 @@ const fn target(name: &'static str, seeds: &'static str, run: fn(&[u8])) -> Targ
     Target { name, seeds, run }
 }
 
-pub(crate) const TARGETS: [Target; 28] = [
+pub(crate) const TARGETS: [Target; 29] = [
     target("walk", "log", walk::walk),
     target("decode", "log", decode::decode),
     target("records", "records", decode::records),
@@ -70,6 +70,7 @@ pub(crate) const TARGETS: [Target; 28] = [
     target("requests", "requests", serve::requests),
     target("avro", "avro", values::avro),
     target("protobuf", "protobuf", values::protobuf),
+    target("json_schema", "json_schema", values::json_schema),
 ];
 
 /// Runs the target of a name.

@@ -144,3 +144,8 @@ pub(crate) fn avro(data: &[u8]) {
 pub(crate) fn protobuf(data: &[u8]) {
     decode("PROTOBUF", data);
 }
+
+/// See [`decode`].
+pub(crate) fn json_schema(data: &[u8]) {
+    decode("JSON", data);
+}

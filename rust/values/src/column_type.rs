@@ -62,6 +62,11 @@ impl Counter {
         Self(MOST_COLUMNS)
     }
 
+    /// The number of columns so far.
+    pub(crate) fn taken(&self) -> usize {
+        MOST_COLUMNS - self.0
+    }
+
     pub(crate) fn take(&mut self) -> Result<()> {
         self.0 = self.0.checked_sub(1).ok_or_else(|| {
             Error::new(format!(

@@ -53,6 +53,13 @@ impl Misfit {
         self
     }
 
+    /// The value is an item of a list or an entry of a map, of which nothing is shown.
+    #[cold]
+    pub(crate) fn in_each(mut self) -> Self {
+        self.path.push("[*]".to_owned());
+        self
+    }
+
     /// The value is an item of a list.
     #[cold]
     pub(crate) fn in_item(mut self, index: usize) -> Self {
@@ -73,6 +80,13 @@ impl Misfit {
     pub(crate) fn at(self, root: &str) -> Error {
         let path: String = self.path.into_iter().rev().collect();
         Error::new(format!("{root}{path}: {}", self.why))
+    }
+}
+
+impl From<Error> for Misfit {
+    #[cold]
+    fn from(error: Error) -> Self {
+        Self::new(error.to_string())
     }
 }
 

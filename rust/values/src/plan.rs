@@ -5,6 +5,7 @@ use brokerless_core::Framed;
 use crate::avro::AvroPlan;
 use crate::column::Column;
 use crate::column_type::Type;
+use crate::json_schema::JsonPlan;
 use crate::limits::{Error, Result};
 use crate::protobuf::ProtobufPlan;
 use crate::schema::Schema;
@@ -18,6 +19,7 @@ enum Kind {
     Avro(AvroPlan),
     /// With the reader's schema.
     Protobuf(ProtobufPlan),
+    JsonSchema(JsonPlan),
     /// The body as JSON text.
     Json,
 }
@@ -48,7 +50,10 @@ impl Plan {
             (Schema::Protobuf(writer), Schema::Protobuf(own)) => {
                 Kind::Protobuf(ProtobufPlan::new(writer, own, column)?)
             }
-            (Schema::Json, Schema::Json) => Kind::Json,
+            (Schema::Json(_), Schema::Json(_)) => match column {
+                Type::Json => Kind::Json,
+                column => Kind::JsonSchema(JsonPlan::new(column)?),
+            },
             (writer, reader) => {
                 return Err(Error::new(format!(
                     "a schema of type {} is written, and one of type {} is read",
@@ -78,6 +83,13 @@ impl Plan {
             }
             (Kind::Protobuf(plan), Schema::Protobuf(writer), Schema::Protobuf(reader)) => {
                 let made = plan.decode(writer, reader, framed, column)?;
+                Ok(Appended {
+                    left_over: 0,
+                    bytes: framed.body.len() + made,
+                })
+            }
+            (Kind::JsonSchema(plan), Schema::Json(_), Schema::Json(_)) => {
+                let made = plan.decode(framed.body, column)?;
                 Ok(Appended {
                     left_over: 0,
                     bytes: framed.body.len() + made,

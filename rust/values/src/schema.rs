@@ -5,6 +5,7 @@ use brokerless_core::Framed;
 use crate::avro::AvroSchema;
 use crate::column_type::Type;
 use crate::json::json_document;
+use crate::json_schema::JsonSchema;
 use crate::limits::{Error, Result};
 use crate::protobuf::ProtobufSchema;
 
@@ -16,7 +17,7 @@ pub enum Schema {
     /// Protobuf.
     Protobuf(ProtobufSchema),
     /// JSON Schema: the body is JSON text. All of its members are kept, known to the schema or not.
-    Json,
+    Json(JsonSchema),
 }
 
 impl Schema {
@@ -30,7 +31,7 @@ impl Schema {
                 AvroSchema::parse(text, references).map(Self::Avro)
             }
             "PROTOBUF" => ProtobufSchema::parse(text, references).map(Self::Protobuf),
-            "JSON" => Ok(Self::Json),
+            "JSON" => Ok(Self::Json(JsonSchema::parse(text, references))),
             other => Err(Error::new(format!(
                 "schemas of type {other:?} are not supported"
             ))),
@@ -42,7 +43,7 @@ impl Schema {
         match self {
             Self::Avro(schema) => schema.column_type(),
             Self::Protobuf(schema) => schema.column_type(),
-            Self::Json => Ok(Type::Json),
+            Self::Json(schema) => schema.column_type(),
         }
     }
 
@@ -51,7 +52,7 @@ impl Schema {
         match self {
             Self::Avro(_) => "AVRO",
             Self::Protobuf(_) => "PROTOBUF",
-            Self::Json => "JSON",
+            Self::Json(_) => "JSON",
         }
     }
 
@@ -60,7 +61,7 @@ impl Schema {
         match self {
             Self::Avro(schema) => schema.types(),
             Self::Protobuf(schema) => schema.types(),
-            Self::Json => 1,
+            Self::Json(schema) => schema.types(),
         }
     }
 
@@ -70,7 +71,7 @@ impl Schema {
         match self {
             Self::Avro(schema) => schema.write_json(framed.body, out),
             Self::Protobuf(schema) => schema.write_json(framed, out),
-            Self::Json => json_document(framed.body, out).map(|()| 0),
+            Self::Json(_) => json_document(framed.body, out).map(|()| 0),
         }
     }
 
@@ -89,7 +90,7 @@ impl Schema {
     pub fn message_indexes(&self) -> Vec<u8> {
         match self {
             Self::Protobuf(schema) => schema.message_indexes(),
-            Self::Avro(_) | Self::Json => Vec::new(),
+            Self::Avro(_) | Self::Json(_) => Vec::new(),
         }
     }
 
@@ -99,7 +100,7 @@ impl Schema {
         match self {
             Self::Avro(schema) => schema.encode(json, root, out),
             Self::Protobuf(schema) => schema.encode(json, root, out),
-            Self::Json => json_document(json, out),
+            Self::Json(_) => json_document(json, out),
         }
     }
 }
