@@ -28,6 +28,7 @@ from brokerless.healing.report import (
     RescueReport as RescueReport,
 )
 from brokerless.healing.rescue import rescue as rescue
+from brokerless.layout.file_names import InactivePartition as InactivePartition
 from brokerless.layout.log_dir_files import LogDirFiles as LogDirFiles
 from brokerless.log.segment import Segment as Segment
 from brokerless.layout.topic_config import TopicConfig as TopicConfig
@@ -36,7 +37,7 @@ from brokerless.layout.checkpoints import LeaderEpoch as LeaderEpoch
 from brokerless.log.offsets_for_times import OffsetAndTimestamp as OffsetAndTimestamp
 from brokerless.rewriting.truncate import Truncation as Truncation
 from brokerless.append.writer import AppendResult as AppendResult, LogWriter as LogWriter
-from brokerless.log_dir.log_dirs import InactivePartition as InactivePartition, LogDirs as LogDirs
+from brokerless.log_dir.log_dirs import LogDirs as LogDirs
 from brokerless.log_dir.writer import (
     LogDirWriter as LogDirWriter,
     create_log_dir as create_log_dir,

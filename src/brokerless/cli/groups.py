@@ -157,7 +157,8 @@ def _check_known(
         if name not in known:
             raise unknown("group", name, known)
     if absent:
-        known_topics(absent, committed | {str(log.topic) for log in LogDirs(*paths).logs()})
+        directories = LogDirs(*paths)
+        known_topics(absent, {*committed, *directories.topics()}, directories.leftovers())
 
 
 def _each(batches: Iterable[pa.RecordBatch], check: Callable[..., None]) -> Iterator[pa.RecordBatch]:

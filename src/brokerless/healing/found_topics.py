@@ -28,7 +28,7 @@ from brokerless.io import storage
 from brokerless.io.remote import is_remote
 from brokerless.layout import checkpoints, commit_journal, file_names
 from brokerless.layout.file_names import chosen_topics
-from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, is_log_dir
+from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, inactive_in, is_log_dir
 from brokerless.log.log import Log
 from brokerless.log_dir.copying import check_at_rest
 from brokerless.remarks import Remark
@@ -159,8 +159,9 @@ def find_topics(
     names = {topic_id: name for name, topic_id in by_metadata.items()}
     _move_lone_strays(strays, here, {*by_metadata, *here}, names)
     known = {*by_metadata, *here}
+    inactive = (one for root in roots for one in inactive_in(root.path))
     topics = {}
-    for name in sorted(known) if wanted is None else chosen_topics(wanted, known):
+    for name in sorted(known) if wanted is None else chosen_topics(wanted, known, inactive):
         topic_id = _topic_id(name, here.get(name, {}), by_metadata, has_metadata=image is not None, notes=notes)
         topic = topics[name] = FoundTopic(name, topic_id, name in by_metadata)
         topic.has_id = topic.is_known or any(

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections import defaultdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from brokerless import _native
-from brokerless.arguments import unknown
+from brokerless.arguments import FEW, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -205,11 +206,33 @@ def is_chosen(topic: str | None, names: Iterable[str]) -> bool:
     )
 
 
-def chosen_topics(names: Iterable[str], known: Iterable[str]) -> list[str]:
+class InactivePartition(NamedTuple):
+    """A partition directory that is no longer, or not yet, in use: `kind` is "delete", "stray" or "future".
+
+    >>> import os
+    >>> import brokerless as bl
+    >>> bl.create_log_dir(NEW).close()
+    >>> os.mkdir(f"{NEW}/orders-0.{'0' * 32}-delete")
+    >>> [(left.topic, left.partition, left.kind) for left in bl.LogDirs(NEW).leftovers()]
+    [('orders', 0, 'delete')]
+    """
+
+    path: str
+    topic: str
+    partition: int
+    kind: str
+
+
+def chosen_topics(names: Iterable[str], known: Iterable[str], inactive: Iterable[InactivePartition] = ()) -> list[str]:
     """Return the topics that names or globs select, sorted.
 
+    Args:
+        names: names or globs.
+        known: the topics.
+        inactive: the directories that are not in use. They are listed only for the text of an error.
+
     Raises:
-        ValueError: a name or a glob selects no topic.
+        ValueError: a name or a glob selects no topic, or only directories that are not in use.
 
     >>> chosen_topics(["orders-*", "users"], ["orders-1", "orders-2", "users", "other"])
     ['orders-1', 'orders-2', 'users']
@@ -219,9 +242,22 @@ def chosen_topics(names: Iterable[str], known: Iterable[str]) -> list[str]:
     for name in names:
         found = {topic for topic in topics if is_chosen(topic, [name])}
         if not found:
-            raise unknown("topic", name, topics)
+            left = sorted(one for one in inactive if is_chosen(one.topic, [name]))
+            raise ValueError(_only_inactive(name, left)) if left else unknown("topic", name, topics)
         chosen |= found
     return sorted(chosen)
+
+
+def _only_inactive(name: str, left: list[InactivePartition]) -> str:
+    """Return the text about a topic that has only directories which are not in use."""
+    kinds = sorted({f"-{one.kind}" for one in left})
+    paths = " ".join(shlex.quote(one.path) for one in left[:FEW]) + (" ..." if len(left) > FEW else "")
+    removes = "A broker removes those in -delete when it starts: copy them first. " if "-delete" in kinds else ""
+    return (
+        f"topic {name!r} has only directories that end in {' or '.join(kinds)}, which reads skip unless their paths "
+        f"are given: `brokerless read {paths}`. {removes}"
+        'The guide "Your broker\'s words" says how to bring back a deleted topic'
+    )
 
 
 def snapshot_offsets(names: Iterable[str]) -> list[int]:

@@ -215,6 +215,15 @@ def _may_be_partition(names: list[str]) -> bool:
     return not names or is_segment or file_names.is_partition_directory(names)
 
 
+def inactive_in(path: str) -> Iterator[file_names.InactivePartition]:
+    """Yield the partition directories in a log directory that are not in use."""
+    for name in storage.list_subdirectories(path):
+        with contextlib.suppress(ValueError):
+            topic, partition, kind = file_names.parse_directory_name(name)
+            if kind:
+                yield file_names.InactivePartition(f"{path}/{name}", topic, partition, kind)
+
+
 def is_log_dir(path: str) -> bool:
     """Return whether a directory is a log directory: it has a broker's files, or partition directories."""
     names = storage.list_directory(path)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from brokerless.arguments import FEW, check_partition, check_paths, listed_few, some_or_all, unknown_partition
+from brokerless.arguments import check_partition, check_paths, listed_few, some_or_all, unknown_partition
 from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
-from brokerless.layout.file_names import chosen_topics, is_chosen
+from brokerless.layout.file_names import InactivePartition, chosen_topics, is_chosen
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, partitions_in
 from brokerless.log.log import Log
 from brokerless.log.reader import Reader
@@ -38,23 +37,6 @@ _Forms = TypeVar("_Forms", bound=Forms)
 # The attempts at a complete listing, if partitions disappear during each listing.
 _LOOKS = 3
 _GIVEN_UP = "a broker renamed -stray (to read them, give their paths)"
-
-
-class InactivePartition(NamedTuple):
-    """A partition directory that is no longer, or not yet, in use: `kind` is "delete", "stray" or "future".
-
-    >>> import os
-    >>> import brokerless as bl
-    >>> bl.create_log_dir(NEW).close()
-    >>> os.mkdir(f"{NEW}/orders-0.{'0' * 32}-delete")
-    >>> [(left.topic, left.partition, left.kind) for left in LogDirs(NEW).leftovers()]
-    [('orders', 0, 'delete')]
-    """
-
-    path: str
-    topic: str
-    partition: int
-    kind: str
 
 
 class LogDirs:
@@ -448,24 +430,7 @@ def topics_in(directories: LogDirs, names: list[str]) -> list[str]:
     Raises:
         ValueError: a name or a glob selects no topic, or only directories that reads skip.
     """
-    present = directories.topics()
-    for name in names:
-        left = [one for one in directories.leftovers() if is_chosen(one.topic, [name])]
-        if left and not any(is_chosen(topic, [name]) for topic in present):
-            raise ValueError(_only_leftovers(name, left))
-    return chosen_topics(names, present)
-
-
-def _only_leftovers(name: str, left: list[InactivePartition]) -> str:
-    """Return the text about a topic that has only directories which reads skip."""
-    kinds = sorted({f"-{one.kind}" for one in left})
-    paths = " ".join(shlex.quote(one.path) for one in left[:FEW]) + (" ..." if len(left) > FEW else "")
-    removes = "A broker removes those in -delete when it starts: copy them first. " if "-delete" in kinds else ""
-    return (
-        f"topic {name!r} has only directories that end in {' or '.join(kinds)}, which reads skip unless their paths "
-        f"are given: `brokerless read {paths}`. {removes}"
-        'The guide "Your broker\'s words" says how to bring back a deleted topic'
-    )
+    return chosen_topics(names, directories.topics(), directories.leftovers())
 
 
 def _names(path: str) -> list[str] | None:

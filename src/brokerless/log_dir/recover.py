@@ -15,7 +15,7 @@ from brokerless.layout import checkpoints, file_names
 from brokerless.layout.commit_journal import Journal
 from brokerless.layout.file_names import chosen_topics, is_chosen
 from brokerless.layout.lock import check_free
-from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs
+from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, inactive_in
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.log import Log
 from brokerless.log_dir.root_writer import RootWriter
@@ -585,7 +585,7 @@ def _checked(
             raise fault.error()
     root = RootWriter(path, pending, broker_config=broker_config, metadata=metadata)
     known = {topic for topic, _ in (*root.partitions, *root.leftovers.values())}
-    chosen_topics(topics, known)
+    chosen_topics(topics, known, inactive_in(path))
     for name in storage.list_subdirectories(path):
         if not file_names.is_utf8(name):
             note(f"{path}/{name} is ignored: the name is not UTF-8, and a broker does not see it")

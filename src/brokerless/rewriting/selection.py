@@ -11,7 +11,7 @@ from brokerless.arguments import check_partition, some_or_all, unknown_partition
 from brokerless.io import disk, storage
 from brokerless.layout import file_names
 from brokerless.layout.file_names import chosen_topics, is_chosen
-from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs
+from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, inactive_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -65,7 +65,8 @@ def select_partitions(
                 "no topic and no partition"
             )
     known = {key for selection in found for key in selection.directories}
-    wanted = set(chosen_topics(topics, (name for name, _ in known)))
+    inactive = (one for selection in found if not selection.is_partition for one in inactive_in(selection.root.path))
+    wanted = set(chosen_topics(topics, (name for name, _ in known), inactive))
     named = {key for key in known if not topics or key[0] in wanted}
     for number in partitions:
         if number not in {partition for _, partition in named}:

@@ -167,6 +167,7 @@ class _Choice:
 
     def __init__(self, wanted: list[str], directories: LogDirs) -> None:
         self._wanted, self._there = wanted, directories.topics()
+        self._left = directories.leftovers()
         self._seen: set[str] = set()
 
     def names_to_read(self) -> list[str]:
@@ -193,7 +194,7 @@ class _Choice:
         Raises:
             ValueError: no topic is chosen by one of the names or globs.
         """
-        chosen_topics(self._wanted, [*self._there, *self._seen])
+        chosen_topics(self._wanted, [*self._there, *self._seen], self._left)
         return table
 
 

@@ -13,9 +13,28 @@ INCIDENT = Path(__file__).parents[3] / "examples/incident"
 
 
 @pytest.mark.parametrize("name", ["orders-v1", "orders-v1*"])
-@pytest.mark.parametrize("verb", ["read", "ls", "check"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("read",),
+        ("ls",),
+        ("check",),
+        ("producers",),
+        ("transactions",),
+        ("groups", "--offsets"),
+        ("recover", "--dry-run"),
+        ("repair", "--dry-run"),
+        ("rescue", "--dry-run"),
+        ("retain", "--dry-run", "--before-offset", "1"),
+        ("truncate", "--dry-run", "--offset", "1"),
+        ("compact", "--dry-run"),
+        ("convert", "--dry-run", "--compression", "zstd"),
+        ("erase", "--dry-run", "--key", "k"),
+    ],
+    ids=lambda verb: verb[0],
+)
 def test_the_error_for_a_deleted_topic_has_the_command_that_reads_it(run, verb, name):
-    said = run(verb, INCIDENT, "--topic", name)
+    said = run(*verb, INCIDENT, "--topic", name)
     assert said.code == 2
     assert f"topic '{name}' has only directories that end in -delete" in said.err
     command = shlex.split(re.search(r"`brokerless (read .*?)`", said.err)[1])
