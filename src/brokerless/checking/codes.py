@@ -69,7 +69,7 @@ class Code(NamedTuple):
 _REPLICA = "Copy the partition's directory from another replica, while its broker is stopped"
 _RECOVERS = (
     "`brokerless repair` keeps every sound batch before and after the damage, and takes lost batches from another "
-    "replica (--from); `brokerless recover` truncates the log at the damage, as a broker does"
+    "replica (`--from`); `brokerless recover` truncates the log at the damage, as a broker does"
 )
 _SKIP = '`brokerless read --on-corrupt skip`, or `on_corrupt="skip"`, reads everything around the damage'
 _CUT = "After an unclean shutdown, it truncates the log here, and loses all records from here on. "
@@ -289,7 +289,7 @@ CODES: dict[str, Code] = {
         "A consumer does not get the missing records. A read raises an error at the end of the log.",
         "put the removed or truncated files back before a broker starts. If the directory was copied while its broker "
         f"ran, copy it again. After a crash, check whether the disk or the file system loses writes. {_REPLICA}. "
-        "`brokerless repair` takes the records from another replica (--from), and names the groups that committed "
+        "`brokerless repair` takes the records from another replica (`--from`), and names the groups that committed "
         "offsets beyond the end",
         subject="records",
         loses_records=True,
