@@ -128,6 +128,15 @@ def test_a_chart_is_legible_on_every_page(name):
     assert min(float(size) for size, _ in texts) * 360 / float(width[0]) >= 9
 
 
+@pytest.mark.parametrize("name", ["incident.svg", "incident-narrow.svg"])
+def test_the_terminal_is_legible(name):
+    picture = (ROOT / "docs/images" / name).read_text()
+    (background,) = set(re.findall(r'<rect fill="(#[0-9a-f]{6})" stroke=', picture))
+    colours = re.findall(r"\.recording-r\d+ \{ fill: (#[0-9a-f]{6})", picture)
+    assert len(colours) >= 4
+    assert min(contrast(colour, background) for colour in colours) >= 4.5
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/guides/coming-from.md"])
 def test_the_text_in_place_of_a_chart_has_its_numbers(page):
     ((text, name),) = re.findall(r"!\[([^]]*)\]\(\S*images/(\w+\.svg)\)", (ROOT / page).read_text())
