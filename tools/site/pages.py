@@ -163,7 +163,9 @@ def on_page_content(output: str, page: Page, config: MkDocsConfig, files: Files)
     Code in a table breaks after a bar or a slash, and an option never after its hyphens. Rows of a command's table do
     not break, but other lines of its output do.
     """
-    del page, config, files
+    del config
+    if page.file.src_uri.startswith("reference/"):
+        output = lead_to_names(output, files)
     # The value of a field has one gap before it, and a row has several.
     output = re.sub(r'<span class="go">(?=[^<]*\S {2,}\S[^<]* {2,}\S)', '<span class="go row">', output)
     output = re.sub(r"(?s)<td[^>]*>.*?</td>", lambda cell: re.sub(r">[^<]+", breakable, cell[0]), output)
@@ -180,6 +182,25 @@ def on_page_content(output: str, page: Page, config: MkDocsConfig, files: Files)
         return f'<span class="picture"><a href="{found[1] or found[2]}" title="Full size">{found[0]}</a></span>'
 
     return re.sub(picture, led, broken)
+
+
+def lead_to_names(output: str, files: Files) -> str:
+    """Return a page of the reference with links from names that its docstrings refer to, as in "see `plan`"."""
+
+    def led(found: re.Match[str]) -> str:
+        name = found[1].removeprefix("brokerless.")
+        first, _, member = name.partition(".")
+        own = re.search(rf'id="(brokerless\.\w+\.{re.escape(name)})"', output)
+        # A member of the class of this page comes first.
+        if own and name == found[1]:
+            address = f"#{own[1]}"
+        elif files.get_file_from_path(f"reference/{first}.md"):
+            address = f"../{first}/" + (f"#brokerless.{name}" if member else "")
+        else:
+            return found[0]
+        return f'see <a href="{address}"><code>{found[1]}</code></a>'
+
+    return re.sub(r"see <code>([\w.]+)</code>", led, output)
 
 
 def breakable(text: re.Match[str]) -> str:
