@@ -172,7 +172,10 @@ def test_each_text_has_one_id_and_each_version_its_own(texts, random):
             {"value": "json-schema", "register": '{"$id": "x:y", "anyOf": [{"$ref": "x:y#/a"}, {"$ref": "other"}]}'},
             "^register: the schema refers to other: only",
         ),
-        ({"value": "protobuf", "register": PROTO, "message": "N"}, "^register: schema 1 cannot be used: no message N is"),
+        (
+            {"value": "protobuf", "register": PROTO, "message": "N"},
+            "^register: schema 1 cannot be used: no message N is",
+        ),
         ({"value": "json-schema", "register": "[]"}, "^register: a JSON Schema is an object"),
         ({"value": "registry", "register": "{}"}, "encode value=avro, protobuf, json-schema, without schema and"),
         ({"value": "utf8", "register": "{}"}, "register adds a schema of the values"),
