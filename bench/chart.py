@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 class Chart(NamedTuple):
     """Bars of seconds by program, the first ones ours."""
 
-    file: str
+    name: str
     title: str
     seconds: dict[str, float]
     ours: int
@@ -28,7 +28,7 @@ def json_chart(printed: str) -> Chart | None:
     if found is None:
         return None
     title = f"Print the {int(found[1]):,} records of a log"
-    return Chart("speed.svg", title, {"brokerless read": float(found[2]), "kafka-dump-log": float(found[3])}, 1)
+    return Chart("speed", title, {"brokerless read": float(found[2]), "kafka-dump-log": float(found[3])}, 1)
 
 
 def spark_chart(printed: str) -> Chart | None:
@@ -44,30 +44,43 @@ def spark_chart(printed: str) -> Chart | None:
     }
     seconds = {"brokerless": float(found[0][0]), **{name: theirs[rival] for rival, name in names.items()}}
     return Chart(
-        "spark.svg",
+        "spark",
         f"Read {TOPICS[0].records:,} records of 100 bytes in Spark,\non two cores that the broker shares",
         seconds,
         2,
     )
 
 
+class Colors(NamedTuple):
+    """The colours of a picture."""
+
+    background: str
+    text: str
+    ours: str
+    theirs: str
+
+
 # A page may be light or dark, and PyPI is light on a dark system. No colour of text has a contrast of 4.5 on both, so
-# the picture has a background of its own.
-BACKGROUND, TEXT, OURS, THEIRS = "#ffffff", "#24292f", "#2f81c7", "#7d8790"
+# each picture has a background of its own. Pages that know what they are show the one of their kind.
+COLORS = {
+    "": Colors("#ffffff", "#24292f", "#2f81c7", "#7d8790"),
+    "-dark": Colors("#1c2128", "#d1d7e0", "#4a9be0", "#7d8790"),
+}
 # In inches and points: as wide as the column of a page. On a phone, at half the size, the text is still 9 pixels high.
 WIDTH, FONT, PAD = 7.2, 13, 0.12
 
 
-def draw(chart: Chart, path: Path) -> None:
+def draw(chart: Chart, colors: Colors, path: Path) -> None:
     """Draw the bars, the first one at the top."""
     # Text stays text, and the file is the same each time.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "brokerless", "font.family": "sans-serif", "font.size": FONT}
-    mpl.rcParams.update(settings | {"text.color": TEXT, "ytick.labelcolor": TEXT, "figure.facecolor": BACKGROUND})
+    mpl.rcParams.update(settings | {"text.color": colors.text, "ytick.labelcolor": colors.text})
     lines = 1 + chart.title.count("\n")
     figure, axes = plt.subplots(figsize=(WIDTH, 0.4 + 0.26 * lines + 0.44 * len(chart.seconds)), layout="constrained")
+    figure.set_facecolor(colors.background)
     figure.get_layout_engine().set(w_pad=PAD, h_pad=PAD)
-    colors = [OURS if place < chart.ours else THEIRS for place in range(len(chart.seconds))]
-    bars = axes.barh(list(chart.seconds), list(chart.seconds.values()), color=colors, height=0.6)
+    fills = [colors.ours if place < chart.ours else colors.theirs for place in range(len(chart.seconds))]
+    bars = axes.barh(list(chart.seconds), list(chart.seconds.values()), color=fills, height=0.6)
     axes.invert_yaxis()
     axes.bar_label(bars, fmt="%.2f s", padding=4)
     # From the edge of the picture, not of the bars, and with room for a font that is wider than the one measured here.
@@ -78,10 +91,10 @@ def draw(chart: Chart, path: Path) -> None:
     axes.tick_params(left=False)
     for side in ("top", "right", "bottom"):
         axes.spines[side].set_visible(False)
-    axes.spines["left"].set_color(THEIRS)
+    axes.spines["left"].set_color(colors.theirs)
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", metadata={"Date": None})
-    (path / chart.file).write_text(drawn.getvalue(), encoding="utf-8")
+    path.write_text(drawn.getvalue(), encoding="utf-8")
 
 
 def main(directory: str, printed: str) -> None:
@@ -90,7 +103,8 @@ def main(directory: str, printed: str) -> None:
     if not charts:
         sys.exit('no line of a benchmark on stdin: make bench BENCH="json connector"')
     for chart in charts:
-        draw(chart, Path(directory))
+        for suffix, colors in COLORS.items():
+            draw(chart, colors, Path(directory, f"{chart.name}{suffix}.svg"))
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def test_no_colour_of_text_is_legible_on_light_and_dark_pages():
     assert contrast("#ffffff", "#0d1117") < 4.5 * 4.5
 
 
-@pytest.mark.parametrize("name", ["spark.svg", "speed.svg"])
+@pytest.mark.parametrize("name", ["spark.svg", "spark-dark.svg", "speed.svg", "speed-dark.svg"])
 def test_a_chart_is_legible_on_every_page(name):
     chart = (ROOT / "docs/images" / name).read_text()
     assert "@media" not in chart
@@ -137,11 +137,24 @@ def test_the_terminal_is_legible(name):
     assert min(contrast(colour, background) for colour in colours) >= 4.5
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/guides/coming-from.md"])
-def test_the_text_in_place_of_a_chart_has_its_numbers(page):
-    ((text, name),) = re.findall(r"!\[([^]]*)\]\(\S*images/(\w+\.svg)\)", (ROOT / page).read_text())
-    shown = re.findall(r">([\d.]+ s)</text>", (ROOT / "docs/images" / name).read_text())
-    assert re.findall(r"[\d.]+ s\b", text) == shown
+@pytest.mark.parametrize("name", ["spark", "speed"])
+def test_the_chart_for_dark_pages_differs_in_its_colours_alone(name):
+    light, dark = ((ROOT / f"docs/images/{name}{suffix}.svg").read_text() for suffix in ("", "-dark"))
+    assert light != dark
+    assert re.sub(r"#[0-9a-f]{6}\b", "", light) == re.sub(r"#[0-9a-f]{6}\b", "", dark)
+
+
+@pytest.mark.parametrize(
+    ("page", "pictures"), [("README.md", 1), ("docs/index.md", 2), ("docs/guides/coming-from.md", 2)]
+)
+def test_the_text_in_place_of_a_chart_has_its_numbers(page, pictures):
+    content = (ROOT / page).read_text()
+    found = re.findall(r"!\[([^]]*)\]\(\S*images/((?:spark|speed)\S*\.svg)[#)]", content)
+    found += [(text, name) for name, text in re.findall(r'<img src="\S*images/(spark\.svg)" alt="(.*)">', content)]
+    assert len(found) == pictures
+    for text, name in found:
+        shown = re.findall(r">([\d.]+ s)</text>", (ROOT / "docs/images" / name).read_text())
+        assert re.findall(r"[\d.]+ s\b", text) == shown
 
 
 def load(name):
