@@ -99,6 +99,8 @@ fn a_schema_without_one_type_is_json_text() {
         json!([]),
         json!({"type": "any"}),
         json!({"type": []}),
+        json!({"type": 7}),
+        json!({"type": ["integer", {"type": "string"}]}),
         json!({"type": ["integer", "string"]}),
         json!({"const": "a"}),
         json!({"enum": ["a", 1]}),
@@ -375,6 +377,31 @@ fn bodies_become_rows() {
         row(null.clone(), null.clone(), null.clone(), null.clone()),
         null,
     ];
+    assert_eq!(reader.rows(), expected);
+}
+
+#[test]
+fn empty_values_end_only_themselves() {
+    let list = json!({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}});
+    let inner = closed(json!({"b": closed(json!({"c": {"type": "integer"}})), "list": list}));
+    let mut reader = Reader::new(&closed(json!({"a": inner, "z": {"type": "integer"}})));
+    for body in [
+        r#"{"a":{"b":{},"list":[[],[[]]]},"z":1}"#,
+        r#"{"a":{"list":[[],[1],[]],"b":{}},"z":1}"#,
+        r#"{"a":{"list":[[]],"b":{"c":7}},"z":1}"#,
+        r#"{"a":{},"z":1}"#,
+    ] {
+        let pushed = reader.push(body.as_bytes());
+        assert_eq!(pushed.is_err(), body.contains("[[]]]"), "{body}");
+    }
+    let list = |value: Value| json!({"a": {"b": {"c": null}, "list": value}, "z": 1});
+    let mut expected = vec![
+        list(json!([[], [1], []])),
+        list(json!([[]])),
+        list(Value::Null),
+    ];
+    expected[1]["a"]["b"]["c"] = json!(7);
+    expected[2]["a"]["b"] = Value::Null;
     assert_eq!(reader.rows(), expected);
 }
 

@@ -32,8 +32,9 @@ class Decoding(Forms):
         context: the context of the schemas; None: that of the subject, else the default context.
         schema: the types of "registry". "writer": JSON text, each by the schema that it was written with. "latest": the
             types of the newest version of the subject that is not deleted, to which Avro's rules resolve all others.
-            "union": the fields of all versions. An id: the types of this schema. None: "latest", and "writer" where the
-            topics have no one subject `<topic>-value` with a record.
+            "union": the fields of all versions. An id: the types of this schema. Open objects of a JSON Schema stay
+            JSON text. None: "latest", and "writer" where the topics have no one subject `<topic>-value` with a record,
+            a message or a closed object.
         message: the full name of a message of a Protobuf schema, such as `shop.Order.Line`, whose type the values have:
             by the schema "latest", if none is chosen. None: the first message of the schema.
         on_error: for a key or value that does not decode: "null" keeps its bytes and the error in columns of their own,

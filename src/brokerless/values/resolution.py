@@ -171,13 +171,21 @@ def subject_of(decoding: Forms, topics: Collection[str | None], part: str) -> st
 
 
 def _has_fields(store: SchemaStore, schema: Schema) -> bool:
-    """Return whether a schema describes records or messages, and all that it refers to is there."""
+    """Return whether a schema describes records, messages or closed objects, and all that it refers to is there."""
     try:
         schema_type, text, _ = _text(store, schema)
-        found = json.loads(text) if schema_type == "AVRO" else None
+        found = None if schema_type == "PROTOBUF" else json.loads(text)
     except (UnresolvedReferenceError, ValueError, RecursionError):
         return False
-    return schema_type == "PROTOBUF" or (isinstance(found, dict) and found.get("type") == "record")
+    if schema_type == "PROTOBUF":
+        return True
+    if not isinstance(found, dict):
+        return False
+    if schema_type == "AVRO":
+        return found.get("type") == "record"
+    # The rest of the schema decides whether it has a type then.
+    is_closed = False in (found.get("additionalProperties"), found.get("unevaluatedProperties"))
+    return schema_type == "JSON" and found.get("type") == "object" and is_closed
 
 
 def _text(store: SchemaStore, schema: Schema) -> SchemaText:

@@ -24,6 +24,7 @@ impl JsonPlan {
             made: 0,
         };
         let result = walk.value(&self.root, column);
+        debug_assert!(result.is_err() || walk.input.next().is_none());
         result.map(|()| walk.made).map_err(|misfit| {
             column.truncate(before);
             // In the notation of JSONPath.
@@ -67,9 +68,8 @@ impl<'b> Walk<'b> {
                 let mut is_more = self.input.open(b']');
                 while is_more {
                     self.value(step, items).map_err(Misfit::in_each)?;
-                    is_more = self.input.has(b',');
+                    is_more = self.input.more(b']');
                 }
-                self.input.has(b']');
                 column.close()?;
             }
             (Step::Json, _) => {
@@ -106,9 +106,8 @@ impl<'b> Walk<'b> {
                 misfit.in_field(&shown)
             })?;
             next = position + 1;
-            is_more = self.input.has(b',');
+            is_more = self.input.more(b'}');
         }
-        self.input.has(b'}');
         for column in columns {
             if column.len() == row {
                 self.push_null(column)?;
@@ -122,9 +121,8 @@ impl<'b> Walk<'b> {
         let mut is_more = self.input.open(b'}');
         while is_more {
             entries.push((self.input.name()?, self.input.value()?));
-            is_more = self.input.has(b',');
+            is_more = self.input.more(b'}');
         }
-        self.input.has(b'}');
         // The last one of entries with the same key counts.
         let named = entries.iter().map(|(name, _)| name.as_ref());
         let last: HashMap<&str, usize> = named.zip(0..).collect();

@@ -34,10 +34,20 @@ impl<'b> Input<'b> {
         is_next
     }
 
-    /// Removes the bracket that opens an array or object, and returns whether a part follows.
+    /// Removes the bracket that opens an array or object, and the one that closes it if no part follows. Returns whether
+    /// one does.
     pub(super) fn open(&mut self, closing: u8) -> bool {
         self.0 = self.0.get(1..).unwrap_or_default();
         !self.has(closing)
+    }
+
+    /// Removes what follows a part of an array or object, and returns whether another part follows.
+    #[inline]
+    pub(super) fn more(&mut self, closing: u8) -> bool {
+        self.has(b',') || {
+            self.has(closing);
+            false
+        }
     }
 
     /// The name of the next member. It is only copied if it has escapes.

@@ -114,14 +114,13 @@ impl<'s> Typing<'s> {
             let found = reference.text().and_then(|text| self.find(text, root));
             return found.map_or(Ok(Type::Json), |(part, root)| self.type_of(part, root));
         }
-        let kinds: Vec<&str> = match part.get("type") {
-            Some(Part::Text(kind)) => vec![kind],
-            Some(Part::List(kinds)) => kinds.iter().filter_map(Part::text).collect(),
-            _ => return self.type_of_others(part, root),
+        let kinds: Option<Vec<&str>> = match part.get("type") {
+            Some(Part::List(kinds)) => kinds.iter().map(Part::text).collect(),
+            Some(kind) => kind.text().map(|kind| vec![kind]),
+            None => return self.type_of_others(part, root),
         };
-        let others: Vec<&str> = kinds
-            .iter()
-            .copied()
+        let kinds = kinds.unwrap_or_default();
+        let others: Vec<&str> = (kinds.iter().copied())
             .filter(|&kind| kind != "null")
             .collect();
         Ok(match others.as_slice() {
