@@ -83,6 +83,13 @@ def limit(file: Path, *mode: str) -> Pacer:
     return Pacer(str(binary), str(file), *mode)
 
 
+def arrow_avro(schema: Path, values: Path) -> Pacer:
+    """Return Arrow's decoder of Avro over framed values, one after the other in a file."""
+    crate = HERE / "arrow-avro"
+    subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=crate, check=True)
+    return Pacer(str(crate / "target" / "release" / "brokerless-bench-arrow-avro"), str(schema), str(values))
+
+
 def kafka_classes(file: Path, mode: str = "read") -> Pacer:
     """Return Kafka's record classes over this file, warmed up; with the mode "build" they build its batches again."""
     pacer = Pacer("java", "-Xmx2g", "-cp", classpath(), "Bench", mode, str(file))

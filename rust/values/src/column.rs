@@ -77,27 +77,26 @@ impl Bits {
         (!self.bytes.is_empty()).then_some(self.bytes)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, bit: bool) {
-        if bit && self.bytes.is_empty() {
-            self.len += 1;
-        } else {
-            self.push_unlike(bit);
-        }
-    }
-
-    fn push_unlike(&mut self, bit: bool) {
-        if self.bytes.is_empty() {
-            self.bytes = vec![0xff; self.len / 8 + 1];
-            self.mask();
-        }
-        if self.len.is_multiple_of(8) && self.bytes.len() == self.len / 8 {
-            self.bytes.push(0);
-        }
-        if let Some(byte) = self.bytes.last_mut() {
-            *byte |= u8::from(bit) << (self.len % 8);
+        if !self.bytes.is_empty() {
+            if self.bytes.len() == self.len / 8 {
+                self.bytes.push(0);
+            }
+            if let Some(byte) = self.bytes.last_mut() {
+                *byte |= u8::from(bit) << (self.len % 8);
+            }
+        } else if !bit {
+            self.begin();
         }
         self.len += 1;
+    }
+
+    /// Sets the bits so far, and has room for one more, which is not set.
+    #[cold]
+    fn begin(&mut self) {
+        self.bytes = vec![0xff; self.len / 8 + 1];
+        self.mask();
     }
 
     /// Clears the bits after the last one.
@@ -147,7 +146,7 @@ impl Ends {
         &self.0
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, end: usize) -> Result<()> {
         let end = i32::try_from(end).map_err(|_| Error::new("a column has more than 2 GiB"))?;
         self.0.push(end);
@@ -391,6 +390,16 @@ impl Column {
         Ok(())
     }
 
+    /// Appends bytes that are text.
+    #[inline(always)]
+    pub(crate) fn push_text(&mut self, value: &[u8]) -> Result<()> {
+        // Most text is ASCII, which takes a fraction of the time to see.
+        if value.is_ascii() || std::str::from_utf8(value).is_ok() {
+            return self.push_bytes(value);
+        }
+        Err(Error::not_utf8())
+    }
+
     /// Appends bytes or text that `write` appends to those of all values.
     pub(crate) fn push_written<T>(
         &mut self,
@@ -455,7 +464,7 @@ impl Column {
     }
 
     /// Completes a struct, a list or a map.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn close(&mut self) -> Result<()> {
         match &mut self.values {
             Values::List(ends, items) => ends.push(items.len())?,

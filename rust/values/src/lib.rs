@@ -19,6 +19,7 @@ mod plan;
 mod protobuf;
 mod schema;
 pub mod text;
+mod varint;
 
 pub use avro::AvroSchema;
 pub use column::{Bits, Column, Ends, Values};

@@ -16,6 +16,11 @@ impl Error {
     }
 
     #[cold]
+    pub(crate) fn no_varint() -> Self {
+        Self::new("the body ends within a number, or the number has more than ten bytes")
+    }
+
+    #[cold]
     pub(crate) fn not_utf8() -> Self {
         Self::new("a string is not UTF-8")
     }

@@ -20,7 +20,7 @@ impl AvroSchema {
         }
         let mut input = Input::new(body);
         self.write_value(self.root, &mut input, out)?;
-        Ok(input.body.remaining())
+        Ok(input.rest.len())
     }
 
     /// Appends the next value as JSON text. After an error, `out` is as before.

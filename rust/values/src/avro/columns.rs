@@ -32,7 +32,7 @@ impl AvroPlan {
             walk.bare(&self.root, body, column).map(|()| 0)
         } else {
             walk.value(&self.root, &mut input, column)
-                .map(|()| input.body.remaining())
+                .map(|()| input.rest.len())
         };
         if result.is_err() {
             column.truncate(before);
@@ -54,11 +54,7 @@ impl Walk<'_> {
     fn bare(&mut self, step: &Step, body: &[u8], column: &mut Column) -> Result<()> {
         match step {
             Step::Bytes => column.push_bytes(body),
-            Step::Text => {
-                let text = std::str::from_utf8(body);
-                let text = text.map_err(|_| Error::not_utf8())?;
-                column.push_bytes(text.as_bytes())
-            }
+            Step::Text => column.push_text(body),
             Step::Json(_) => {
                 let writer = self.writer;
                 column.push_written(|out| writer.write_json(body, out))?;
@@ -108,7 +104,7 @@ impl Walk<'_> {
             Step::Float => column.push_float(f32::from_le_bytes(input.array("float")?)),
             Step::Double => column.push_double(f64::from_le_bytes(input.array("double")?)),
             Step::Bytes => column.push_bytes(input.sized("bytes")?),
-            Step::Text => column.push_bytes(input.string()?.as_bytes()),
+            Step::Text => column.push_text(input.sized("string")?),
             Step::Fixed(size) => column.push_bytes(input.bytes(*size, "fixed")?),
             Step::Uuid => column.push_bytes(text::uuid(input.array("uuid")?).as_bytes()),
             Step::Duration(positions) => {
@@ -150,7 +146,7 @@ impl Walk<'_> {
             Step::Map(step) => {
                 let (keys, values) = column.entries()?;
                 input.blocks(|input| {
-                    keys.push_bytes(input.string()?.as_bytes())?;
+                    keys.push_text(input.sized("string")?)?;
                     self.value(step, input, values)
                 })?;
                 column.close()

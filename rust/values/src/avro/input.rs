@@ -1,20 +1,19 @@
 //! The rest of a body in Avro's binary encoding.
 
-use brokerless_core::Reader;
-
 use crate::limits::{Error, Limits, Result};
+use crate::varint;
 
 /// The bytes of a body that are not yet read.
 #[derive(Debug)]
 pub(super) struct Input<'a> {
-    pub(super) body: Reader<'a>,
+    pub(super) rest: &'a [u8],
     pub(super) limits: Limits,
 }
 
 impl<'a> Input<'a> {
     pub(super) fn new(body: &'a [u8]) -> Self {
         Self {
-            body: Reader::new(body),
+            rest: body,
             limits: Limits::new(),
         }
     }
@@ -37,7 +36,7 @@ impl<'a> Input<'a> {
                 return Ok(());
             }
             for _ in 0..count {
-                let before = self.body.remaining();
+                let before = self.rest.len();
                 item(self)?;
                 self.count_item(before)?;
             }
@@ -47,7 +46,7 @@ impl<'a> Input<'a> {
     /// Counts an item that took no bytes. `before` is the number of bytes that were left before it.
     #[inline]
     pub(super) fn count_item(&mut self, before: usize) -> Result<()> {
-        if self.body.remaining() == before {
+        if self.rest.len() == before {
             self.limits.take_empty()?;
         }
         Ok(())
@@ -61,17 +60,17 @@ impl<'a> Input<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn int(&mut self) -> Result<i32> {
         let value = self.long()?;
         i32::try_from(value).map_err(|_| Error::new("an int has more than 32 bits"))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn long(&mut self) -> Result<i64> {
-        self.body.varlong().map_err(|_| {
-            Error::new("the body ends within a number, or the number has more than ten bytes")
-        })
+        let (value, length) = varint::read(self.rest).ok_or_else(Error::no_varint)?;
+        self.rest = self.rest.get(length..).unwrap_or_default();
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
     /// The position of an enum's symbol.
@@ -82,7 +81,7 @@ impl<'a> Input<'a> {
     }
 
     /// The position of a union's branch.
-    #[inline]
+    #[inline(always)]
     pub(super) fn branch(&mut self, count: usize) -> Result<usize> {
         let index = self.long()?;
         let at = usize::try_from(index).ok().filter(|&at| at < count);
@@ -95,22 +94,23 @@ impl<'a> Input<'a> {
     }
 
     /// Bytes after their length.
-    #[inline]
+    #[inline(always)]
     pub(super) fn sized(&mut self, what: &str) -> Result<&'a [u8]> {
         let length = self.long()?;
-        let length = usize::try_from(length)
-            .map_err(|_| Error::new(format!("the length of a {what} is negative")))?;
+        let length = usize::try_from(length).map_err(|_| negative(what))?;
         self.bytes(length, what)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn bytes(&mut self, length: usize, what: &str) -> Result<&'a [u8]> {
-        let left = self.body.remaining();
-        self.body
-            .bytes(length)
-            .map_err(|_| Error::new(format!("a {what} has {length} bytes, but {left} are left")))
+        let Some((taken, rest)) = self.rest.split_at_checked(length) else {
+            return Err(cut(what, length, self.rest.len()));
+        };
+        self.rest = rest;
+        Ok(taken)
     }
 
+    #[inline]
     pub(super) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
         let bytes = self.bytes(N, what)?;
         Ok(bytes.first_chunk().copied().unwrap_or([0; N]))
@@ -126,4 +126,14 @@ impl<'a> Input<'a> {
         self.limits.depth += 1;
         result
     }
+}
+
+#[cold]
+fn negative(what: &str) -> Error {
+    Error::new(format!("the length of a {what} is negative"))
+}
+
+#[cold]
+fn cut(what: &str, length: usize, left: usize) -> Error {
+    Error::new(format!("a {what} has {length} bytes, but {left} are left"))
 }

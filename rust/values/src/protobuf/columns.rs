@@ -295,7 +295,7 @@ impl<'a> Decoding<'a> {
     }
 
     /// Appends the items of a list that come next: several if they are packed.
-    #[inline]
+    #[inline(always)]
     fn stream_items(
         &mut self,
         kind: Kind,
@@ -490,12 +490,7 @@ impl<'a> Decoding<'a> {
     #[inline(always)]
     fn scalar(&mut self, kind: Kind, input: &mut Input<'a>, column: &mut Column) -> Result<()> {
         if kind == Kind::String {
-            let bytes = input.sized()?;
-            // Most text is ASCII, which takes a fraction of the time to see.
-            if bytes.is_ascii() || std::str::from_utf8(bytes).is_ok() {
-                return column.push_bytes(bytes);
-            }
-            return Err(Error::not_utf8());
+            return column.push_text(input.sized()?);
         }
         let scalar = self.walk.scalar(kind, input)?;
         self.push(scalar, column)

@@ -1,6 +1,7 @@
 //! The wire format: tags and values.
 
 use crate::limits::{Error, MOST_DEPTH, Result};
+use crate::varint;
 
 /// The form of a value, with its number in a tag. With it, a value of an unknown field is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,44 +63,13 @@ impl<'a> Input<'a> {
         self.at >= self.bytes.len()
     }
 
-    /// Reads a varint. As in Java, surplus high bits of the tenth byte are dropped.
+    /// Reads a varint.
     #[inline(always)]
     pub(super) fn varint(&mut self) -> Result<u64> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        // Most tags, lengths and enums are one byte.
-        if let Some(&byte) = rest.first()
-            && byte < 0x80
-        {
-            self.at += 1;
-            return Ok(byte.into());
-        }
-        if let Some(&word) = rest.first_chunk() {
-            let word = u64::from_le_bytes(word);
-            let ends = !word & 0x8080_8080_8080_8080;
-            if ends != 0 {
-                let bits = ends.trailing_zeros() + 1;
-                self.at += bits as usize / 8;
-                return Ok(compact(word & (u64::MAX >> (64 - bits))));
-            }
-        }
-        self.long_varint()
-    }
-
-    /// Reads a varint of more than eight bytes, or one near the end of the body.
-    #[inline(never)]
-    fn long_varint(&mut self) -> Result<u64> {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let mut value = 0;
-        for (index, &byte) in rest.iter().take(10).enumerate() {
-            value |= u64::from(byte & 0x7f) << (7 * index);
-            if byte < 0x80 {
-                self.at += index + 1;
-                return Ok(value);
-            }
-        }
-        Err(Error::new(
-            "the body ends within a number, or the number has more than ten bytes",
-        ))
+        let (value, length) = varint::read(rest).ok_or_else(Error::no_varint)?;
+        self.at += length;
+        Ok(value)
     }
 
     /// Reads `N` bytes.
@@ -191,51 +161,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The seven lower bits of each byte, one after the other.
-#[inline]
-fn compact(word: u64) -> u64 {
-    let pairs = (word & 0x7f00_7f00_7f00_7f00) >> 1 | word & 0x007f_007f_007f_007f;
-    let fours = (pairs & 0x3fff_0000_3fff_0000) >> 2 | pairs & 0x0000_3fff_0000_3fff;
-    (fours & 0x0fff_ffff_0000_0000) >> 4 | fours & 0x0fff_ffff
-}
-
 #[cold]
 fn cut(length: usize, left: usize) -> Error {
     Error::new(format!("a value has {length} bytes, but {left} are left"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::encode;
-
-    #[test]
-    fn a_varint_is_the_same_however_much_follows_it_and_none_if_it_is_cut() {
-        let edges = (0..64).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit, (1 << bit) | 1]);
-        for value in edges.chain([u64::MAX, 0x0123_4567_89ab_cdef]) {
-            let mut written = Vec::new();
-            encode::varint(value, &mut written);
-            for cut in 0..written.len() {
-                let bytes = written.get(..cut).unwrap_or_default();
-                assert!(Input::new(bytes, 0).varint().is_err(), "{value} {cut}");
-            }
-            for (rest, byte) in
-                (0..12).flat_map(|rest| [0, 0x7f, 0x80, 0xff].map(|one| (rest, one)))
-            {
-                let mut bytes = written.clone();
-                bytes.resize(written.len() + rest, byte);
-                let mut input = Input::new(&bytes, 0);
-                assert_eq!(input.varint().ok(), Some(value), "{rest} {byte}");
-                assert_eq!(input.at(), written.len());
-            }
-        }
-        // With surplus zeros, and with more than ten bytes.
-        for zeros in 1..12 {
-            let mut bytes = vec![0x85];
-            bytes.resize(zeros, 0x80);
-            bytes.push(0);
-            let found = Input::new(&bytes, 0).varint().ok();
-            assert_eq!(found, (bytes.len() <= 10).then_some(5), "{zeros}");
-        }
-    }
 }
