@@ -28,17 +28,9 @@ LOGICAL = {
     "duration": "fixed",
 }
 """The logical types, and those that they are stored as."""
-
-
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-
-
 UNITS = {"millis": 10**3, "micros": 10**6, "nanos": 10**9}
-
-
 LEAST_SECOND, MOST_SECOND = -62135596800, 253402300799  # the years 1 to 9999
-
-
 FIRST_DAY = dt.date(1970, 1, 1).toordinal()
 
 
@@ -219,8 +211,6 @@ class Schema:
 # values of ["bytes", "string"] would change their types even without another version. In this order, fastavro finds
 # the same type first, except that it takes a string for bytes.
 _RANKS = {"int": 0, "long": 1, "float": 2, "double": 3, "bytes": 4, "string": 5}
-
-
 _LOGICAL_KEYS = ("logicalType", "precision", "scale")
 
 
@@ -240,17 +230,11 @@ def height(schema, node, within=()):
 
 
 TEXTS = ("", "a", "ß", "日本", "😀", 'q"\\\n\x01', "x" * 70)
-
-
 INTS = {
     "int": (0, 1, -1, 63, 64, -64, -65, 2**31 - 1, -(2**31)),
     "long": (0, 1, -1, 8191, -8193, 2**53 + 1, 2**63 - 1, -(2**63)),
 }
-
-
 FLOATS = (0.0, -0.0, 1.5, -1e-45, 3.4028234663852886e38, math.inf, -math.inf, math.nan)
-
-
 DOUBLES = (*FLOATS, 0.1, 1e300, 5e-324, 123456789.0)
 
 

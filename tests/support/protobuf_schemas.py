@@ -19,32 +19,16 @@ from google.protobuf import (
 )
 
 F = descriptor_pb2.FieldDescriptorProto
-
-
 KNOWN = (any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
-
-
 SCALARS = (
     *("double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64"),
     *("fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string", "bytes"),
 )
-
-
 KEYS = tuple(name for name in SCALARS if name not in ("double", "float", "bytes"))
-
-
 WRAPPERS = tuple(f"google.protobuf.{name}" for name in wrappers_pb2.DESCRIPTOR.message_types_by_name)
-
-
 BARE_JSON = tuple(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue", "FieldMask", "Any"))
-
-
 TIMES = ("google.protobuf.Timestamp", "google.protobuf.Duration")
-
-
 MESSAGES = (*WRAPPERS, *BARE_JSON, *TIMES, "google.protobuf.Empty")
-
-
 NUMBER_NAMES = {value: name.removeprefix("TYPE_").lower() for name, value in F.Type.items()}
 
 
@@ -293,16 +277,12 @@ class Reader(Proto):
 
 
 TEXTS = ("", "a", "ß", "日本", "😀", 'q"\\\n\x01', "x" * 70)
-
-
 NUMBERS = {
     "INT32": (0, 1, -1, 300, 2**31 - 1, -(2**31)),
     "INT64": (0, 1, -1, 2**53 + 1, 2**63 - 1, -(2**63)),
     "UINT32": (0, 1, 300, 2**32 - 1),
     "UINT64": (0, 1, 2**53 + 1, 2**64 - 1),
 }
-
-
 FLOATS = (0.0, -0.0, 1.5, 1e-45, 3.4028234663852886e38, math.inf, -math.inf, math.nan)
 
 
