@@ -11,11 +11,16 @@ PREFIX = b"\0\0\0\0\1"
 """The id of the only schema."""
 
 
-def decoded(writer, payloads, **target):
+def decoded(writer, payloads, *, headers=None, **target):
     """Decode payloads that name the schema 1, which is `writer`: a type, a text and references."""
-    schema_type, text, references = writer
-    decoder = _native.SchemaDecoder(lambda _id: (schema_type, text, references, 1, None, None), **target)
-    batch = decoder.decode(pa.array(payloads, pa.binary()))
+
+    def resolve(name):
+        if isinstance(name, int) and name != 1:
+            raise ValueError("no such schema")
+        return *writer, 1, None, None
+
+    decoder = _native.SchemaDecoder(resolve, **target)
+    batch = decoder.decode(pa.array(payloads, pa.binary()), headers)
     batch.validate(full=True)
     assert batch.num_rows == len(payloads)
     return batch
@@ -66,20 +71,24 @@ def check_rows(batch, payloads):
     return is_decoded
 
 
-def plain(array, field):
-    """Return the values of a column: texts that are JSON as `Json`, maps as pairs, times as numbers."""
+def plain(array, field=None):
+    """Return the values of a column: maps as pairs, times as numbers, texts that are JSON by its field as `Json`."""
     kind = array.type
     valid = array.is_valid().to_pylist()
-    if (field.metadata or {}).get(b"content-type") == b"application/json":
+
+    def inner(array, one):
+        return plain(array, None if field is None else one)
+
+    if field is not None and (field.metadata or {}).get(b"content-type") == b"application/json":
         found = [None if text is None else Json(json.loads(text)) for text in array.to_pylist()]
     elif pa.types.is_struct(kind):
         fields = [kind.field(i) for i in range(kind.num_fields)]
-        columns = {one.name: plain(array.field(i), one) for i, one in enumerate(fields)}
+        columns = {one.name: inner(array.field(i), one) for i, one in enumerate(fields)}
         found = [{name: column[row] for name, column in columns.items()} for row in range(len(array))]
     elif pa.types.is_list(kind):
-        found = _parts(array, plain(array.values, kind.value_field))
+        found = _parts(array, inner(array.values, kind.value_field))
     elif pa.types.is_map(kind):
-        pairs = zip(plain(array.keys, kind.key_field), plain(array.items, kind.item_field), strict=True)
+        pairs = zip(inner(array.keys, kind.key_field), inner(array.items, kind.item_field), strict=True)
         found = [Pairs(items) for items in _parts(array, list(pairs))]
     elif pa.types.is_temporal(kind):
         found = array.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_pylist()

@@ -15,8 +15,7 @@ import uuid
 from decimal import Context, Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
 fastavro = pytest.importorskip("fastavro")
 
@@ -32,6 +31,7 @@ from support.avro_schemas import (  # noqa: E402
     schema_of,
     stored,
 )
+from support.drawn import drawn, random_choices  # noqa: E402
 from support.tally import tally  # noqa: E402
 from support.typed import (  # noqa: E402
     PREFIX,
@@ -45,13 +45,6 @@ from support.typed import (  # noqa: E402
     rows_of,
     values_of,
 )
-
-# Schemas shrink; the values come from a seed.
-drawn = settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-)
-random_choices = st.randoms(use_true_random=False)
-
 
 REFUSED = ("a decimal has more than", "a time is not within a day")
 """Values that JSON text has, and Arrow does not."""

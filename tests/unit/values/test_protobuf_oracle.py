@@ -4,8 +4,7 @@ import math
 import struct
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
 pytest.importorskip("google.protobuf")
 from google.protobuf import (
@@ -15,6 +14,7 @@ from google.protobuf import (
 )
 from google.protobuf.message import DecodeError
 
+from support.drawn import drawn, random_choices
 from support.protobuf_schemas import BARE_JSON, WRAPPERS, Reader, filled, messages_of, other_form, proto_of, varint
 from support.tally import tally
 from support.typed import (
@@ -30,12 +30,6 @@ from support.typed import (
     rows_of,
     values_of,
 )
-
-# Schemas shrink; the messages come from a seed.
-drawn = settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-)
-random_choices = st.randoms(use_true_random=False)
 
 HEADER = PREFIX + b"\0"
 """The id of the schema, and the index of the first message."""
