@@ -64,7 +64,7 @@ test-python: setup .venv/.tools .venv/spark.jsa  ## the tests of Python, but con
 
 # What a reader or a writer in the JVM could do otherwise. The driver does the same as without it.
 TASKS := "not conformance and not again and not driver"
-IN_JVM := $(addprefix tests/spark/test_,golden.py source.py sink.py stream.py stream_sink.py decoding.py kills.py jar.py jar_writes.py jar_cancelled.py jar_damage.py jar_leaks.py jar_loading.py)
+IN_JVM := $(addprefix tests/spark/test_,golden.py source.py sink.py stream.py stream_sink.py decoding.py kills.py jar.py jar_writes.py jar_cancelled.py jar_damage.py jar_decoding.py jar_leaks.py jar_loading.py)
 OLDEST_IN_JVM := $(addprefix tests/spark/test_,golden.py sink.py stream.py stream_sink.py)
 test-jar: setup .venv/.tools .venv/spark.jsa .venv-oldest/.installed  ## the tests of Spark again, with tasks in the JVM
 	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 $(STEP) jar $(PYTEST) -m $(TASKS) $(IN_JVM)
@@ -72,7 +72,7 @@ test-jar: setup .venv/.tools .venv/spark.jsa .venv-oldest/.installed  ## the tes
 
 hunt: setup .venv/.tools .venv/spark.jsa  ## seeded damage to logs, read and repaired in every way: HUNT cases (20000) from HUNT_FROM (0) on
 	BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_HUNT_FROM=$(or $(HUNT_FROM),0) $(STEP) hunt $(PYTEST) tests/unit/log/test_hunting.py tests/unit/healing/test_damaged_replicas.py $(AT_ONCE) worksteal
-	[ ! -f $(JAR) ] || BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_JAR=1 $(STEP) hunt-jar $(PYTEST) $(addprefix tests/spark/test_jar_,damage.py leaks.py)
+	[ ! -f $(JAR) ] || BROKERLESS_HUNT=$(or $(HUNT),20000) BROKERLESS_JAR=1 $(STEP) hunt-jar $(PYTEST) $(addprefix tests/spark/test_jar_,damage.py decoding.py leaks.py)
 
 lint: setup .venv/.tools tools/prose/node_modules/.installed  ## all linters: of Python, Rust, Java, workflows and prose
 	@tools/prerequisites lint
