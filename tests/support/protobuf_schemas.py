@@ -140,8 +140,9 @@ class Proto:
         kind = F.Type.Value(f"TYPE_{self.random.choice(KEYS).upper()}")
         entry.field.add(name="key", number=1, label=F.LABEL_OPTIONAL, type=kind)
         value = entry.field.add(name="value", number=2, label=F.LABEL_OPTIONAL)
-        while not value.type or (value.type == F.TYPE_ENUM and not self.is_proto3):
+        while not value.HasField("type") or (value.type == F.TYPE_ENUM and not self.is_proto3):
             # The first number of an enum in a map must be 0.
+            value.ClearField("type_name")
             self._type(value)
         field.label, field.type, field.type_name = F.LABEL_REPEATED, F.TYPE_MESSAGE, f"{scope}.{entry.name}"
 
@@ -273,6 +274,11 @@ class Reader(Proto):
         for oneof in range(len(names)):
             if random.random() < 0.2:
                 self.add(name, message, oneof=oneof)
+        # As in the text, the fields of oneofs come last.
+        ordered = sorted(message.field, key=lambda field: field.oneof_index if field.HasField("oneof_index") else -1)
+        copies = [F.FromString(field.SerializeToString()) for field in ordered]
+        del message.field[:]
+        message.field.extend(copies)
         self.settle(message)
 
 

@@ -1,7 +1,8 @@
-//! Protobuf: the text of a schema (proto2, proto3 and editions), and its binary encoding.
+//! Protobuf: the text or the descriptor of a schema (proto2, proto3 and editions), and its binary encoding.
 
 mod body;
 mod columns;
+mod descriptor;
 mod encode;
 mod known;
 mod parse;

@@ -1303,3 +1303,27 @@ fn a_changed_schema_is_read_or_refused() {
     }
     assert!(refused > 2_000);
 }
+
+/// `message M { message N { repeated string s = 1; } N n = 1; oneof o { sint32 a = 2; E e = 3; } }` of the package `p`,
+/// and `enum E { Z = 0; MINUS = -1; }`, as Python's protobuf serialises its descriptor.
+const DESCRIPTOR: &str = "CgdtLnByb3RvEgFwIksKAU0SEQoBbhgBIAEoCzIGLnAuTS5OEgsKAWEYAiABKBFIABIRCgFlGAMgASgOMgQucC5F\
+    SAAaDgoBThIJCgFzGAEgAygJQgMKAW8qHgoBRRIFCgFaEAASEgoFTUlOVVMQ////////////AWIGcHJvdG8z";
+
+#[test]
+fn a_descriptor_in_base64_is_a_schema() {
+    let schema = schema(DESCRIPTOR);
+    let body = [sized(1, sized(1, "x")), number(2, 3), number(3, u64::MAX)].concat();
+    let wanted = json!({"n": {"s": ["x"]}, "e": "MINUS"});
+    assert_eq!(first(&schema, &body), Ok(wanted));
+    assert_eq!(
+        at(&schema, &[0, 0], &sized(1, "y")),
+        Ok(json!({"s": ["y"]}))
+    );
+    let cut = &DESCRIPTOR[..DESCRIPTOR.len() - 8];
+    let error = ProtobufSchema::parse(cut, &[]).unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "the schema is no .proto file, and as base64 it is no FileDescriptorProto: "
+        )
+    );
+}

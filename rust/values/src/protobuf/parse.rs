@@ -9,11 +9,11 @@ use std::borrow::Cow;
 use crate::limits::{Error, Result};
 
 /// The most levels of messages in messages, as in protoc.
-const MOST_LEVELS: u32 = 32;
+pub(super) const MOST_LEVELS: u32 = 32;
 /// The most bytes of a full name.
 pub(super) const MOST_NAME: usize = 512;
 /// The most fields, messages and values of enums in a file.
-const MOST_ITEMS: usize = 1 << 20;
+pub(super) const MOST_ITEMS: usize = 1 << 20;
 
 /// A file.
 #[derive(Debug)]

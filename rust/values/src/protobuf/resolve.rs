@@ -3,33 +3,41 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::limits::{Error, Result};
-use crate::protobuf::known;
 use crate::protobuf::parse::{self, MOST_NAME, Presence};
 use crate::protobuf::schema::{
     Enum, EnumId, Field, Form, Kind, Message, MessageId, ProtobufSchema, Shape,
 };
+use crate::protobuf::{descriptor, known};
 
 impl ProtobufSchema {
     /// Parses a schema. `references` are the paths of imports and their texts.
     ///
-    /// The types of `google/protobuf/`, `google/type/` and `confluent/type/` are known. A missing file is no error if
-    /// no field has a type of it: many files only declare options.
+    /// A text is a `.proto` file, or its descriptor in base64. The types of `google/protobuf/`, `google/type/` and
+    /// `confluent/type/` are known. A missing file is no error if no field has a type of it: many files only declare
+    /// options.
     pub fn parse(text: &str, references: &[(String, String)]) -> Result<Self> {
-        let mut files = vec![parse::File::parse(text)?];
+        let own = descriptor::bytes(text);
+        let others: Vec<_> = references
+            .iter()
+            .map(|(_, text)| descriptor::bytes(text))
+            .collect();
+        let mut files = vec![parsed(text, own.as_deref())?];
         let (mut seen, mut at) = (HashSet::new(), 0);
         while let Some(file) = files.get(at) {
             let mut imported = Vec::new();
             for &path in &file.imports {
-                let reference = references.iter().find(|(name, _)| name == path);
-                let found = match reference {
-                    Some((name, text)) => Some((name.as_str(), text.as_str())),
-                    None => known::file(path),
+                let mut known = references.iter().zip(&others);
+                let found = match known.find(|((name, _), _)| name == path) {
+                    Some(((name, text), bytes)) => {
+                        Some((name.as_str(), text.as_str(), bytes.as_deref()))
+                    }
+                    None => known::file(path).map(|(name, text)| (name, text, None)),
                 };
-                if let Some((name, text)) = found
+                if let Some((name, text, bytes)) = found
                     && seen.insert(name)
                 {
                     imported.push(
-                        parse::File::parse(text)
+                        parsed(text, bytes)
                             .map_err(|error| Error::new(format!("{name}: {error}")))?,
                     );
                 }
@@ -39,6 +47,11 @@ impl ProtobufSchema {
         }
         Resolver::default().resolve(&files)
     }
+}
+
+/// Reads a file: from its descriptor, if there is one.
+fn parsed<'t>(text: &'t str, bytes: Option<&'t [u8]>) -> Result<parse::File<'t>> {
+    bytes.map_or_else(|| parse::File::parse(text), parse::File::of_descriptor)
 }
 
 /// The number of a scope: a package, or a message with the types in it.
