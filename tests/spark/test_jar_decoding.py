@@ -1,5 +1,6 @@
 """The JVM decodes values of random schemas as `Log.read` does: rows and errors. `make hunt` tries many more."""
 
+import base64
 import json
 import os
 import random as randoms
@@ -20,7 +21,7 @@ jar_or_skip()
 
 TOPICS = 6
 """The topics of a case: each has two versions of a random schema."""
-CASES = max(1, int(os.environ.get("BROKERLESS_HUNT", "0")) // 10 // TOPICS)
+CASES = max(3, int(os.environ.get("BROKERLESS_HUNT", "0")) // 10 // TOPICS)
 FIRST = int(os.environ["BROKERLESS_HUNT_FROM"]) if "BROKERLESS_HUNT" in os.environ else 0
 COLUMNS = (
     *("topic", "offset", "value", "valueBytes", "decodeError"),
@@ -121,7 +122,8 @@ def _protobuf(random):
     for one in (proto, protobuf_schemas.Reader(proto, random)):
         kind, _ = one.compiled()
         bodies = [protobuf_schemas.other_form(protobuf_schemas.filled(kind, values), values) for _ in range(4)]
-        versions.append(("PROTOBUF", one.text(), b"\0", _with_damage(bodies, values)))
+        descriptor = base64.b64encode(one.file.SerializeToString()).decode()
+        versions.append(("PROTOBUF", random.choice([one.text(), descriptor]), b"\0", _with_damage(bodies, values)))
     return versions
 
 
