@@ -84,19 +84,26 @@ def test_a_descriptor_imports_texts_and_descriptors_by_their_names():
 MAIN = 'syntax = "proto3"; import "b/other.proto"; message M { repeated b.Mb b = 1; }'
 
 
-def test_groups_extensions_and_required_fields():
+def test_groups_maps_extensions_and_required_fields():
     file = descriptor_pb2.FileDescriptorProto(name="old.proto", package="o", syntax="proto2")
     message = file.message_type.add(name="M")
     message.nested_type.add(name="Group").field.add(name="n", number=1, type=F.TYPE_SINT32, label=F.LABEL_OPTIONAL)
+    entry = message.nested_type.add(name="PartsEntry")
+    entry.options.map_entry = True
+    for number, name in enumerate(("key", "value"), 1):
+        entry.field.add(name=name, number=number, type=F.TYPE_BOOL, label=F.LABEL_OPTIONAL)
+    message.field.add(name="parts", number=2, type=F.TYPE_MESSAGE, type_name=".o.M.PartsEntry", label=F.LABEL_REPEATED)
     message.nested_type.add(name="Last").field.add(name="x", number=1, type=F.TYPE_BOOL, label=F.LABEL_REQUIRED)
     message.field.add(name="group", number=1, type=F.TYPE_GROUP, type_name=".o.M.Group", label=F.LABEL_REPEATED)
     message.extension_range.add(start=100, end=200)
     file.extension.add(name="more", number=100, extendee=".o.M", type=F.TYPE_STRING, label=F.LABEL_OPTIONAL)
-    body = b"\x0b\x08\x03\x0c" + b"\xa2\x06\x01e"
-    # The client counts the type of a group, too.
-    batch = typed.decoded(schema(file), [HEADER + body, typed.PREFIX + b"\4\0\2" + b"\x08\x01"])
-    assert batch["decoded"].to_pylist() == ['{"group":[{"n":-2}],"[o.more]":"e"}', '{"x":true}']
-    assert typed.encoded(schema(file), ['{"x":true}'], "o.M.Last") == [typed.PREFIX + b"\4\0\2" + b"\x08\x01"]
+    body = b"\x0b\x08\x03\x0c" + b"\x12\x04\x08\x01\x10\x00" + b"\xa2\x06\x01e"
+    # The client counts the types of groups and of maps, too.
+    last = typed.PREFIX + b"\4\0\4" + b"\x08\x01"
+    batch = typed.decoded(schema(file), [HEADER + body, last])
+    wanted = '{"parts":{"true":false},"group":[{"n":-2}],"[o.more]":"e"}'
+    assert batch["decoded"].to_pylist() == [wanted, '{"x":true}']
+    assert typed.encoded(schema(file), ['{"x":true}'], "o.M.Last") == [last]
     with pytest.raises(ValueError, match="the field x is required"):
         typed.encoded(schema(file), ["{}"], "o.M.Last")
 
