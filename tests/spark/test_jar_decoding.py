@@ -88,13 +88,19 @@ class Case:
             expected = bl.LogDirs(self.path).to_table(topics, decode=decode, columns=COLUMNS)
         kinds = pa.schema([pa.field(field.name, spark_type(field.type)) for field in expected.schema])
         expected = rows_of(pa.Table.from_batches([spark_rows(one, kinds) for one in expected.to_batches()], kinds))
-        found = rows_of(self.frame(spark, topics, schema).toArrow())
+        found = rows_of(_without_void(self.frame(spark, topics, schema)).toArrow())
         assert len(found) == len(expected) > 5 * len(topics)
         for row, other in zip(found, expected, strict=True):
             # Unlike values of Python, their text tells 0.0 from -0.0, and NaN is NaN.
             if repr(row) != repr(other):
                 return f"{topics}, {schema}:\n  {row!s:.2000}\n  {other!s:.2000}"
         return None
+
+
+def _without_void(frame):
+    """Return rows whose nulls are integers: within lists and maps, Spark gives Arrow a wrong number of nulls."""
+    kind = frame.schema["value"].dataType.simpleString()
+    return frame.withColumn("value", frame["value"].cast(kind.replace("void", "int")))
 
 
 def rows_of(table):

@@ -88,9 +88,7 @@ def plain(array, field=None):
     elif pa.types.is_list(kind):
         found = _parts(array, inner(array.values, kind.value_field))
     elif pa.types.is_map(kind):
-        # Where all items are null, Spark gives more of them than keys.
-        keys, items = array.keys, array.items.slice(0, len(array.keys))
-        pairs = zip(inner(keys, kind.key_field), inner(items, kind.item_field), strict=True)
+        pairs = zip(inner(array.keys, kind.key_field), inner(array.items, kind.item_field), strict=True)
         found = [Pairs(items) for items in _parts(array, list(pairs))]
     elif pa.types.is_temporal(kind):
         found = array.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_pylist()
