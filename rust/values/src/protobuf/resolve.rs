@@ -49,7 +49,7 @@ impl ProtobufSchema {
     }
 }
 
-/// Reads a file: from its descriptor, if there is one.
+/// Reads a file: from its descriptor, where it has one.
 fn parsed<'t>(text: &'t str, bytes: Option<&'t [u8]>) -> Result<parse::File<'t>> {
     bytes.map_or_else(|| parse::File::parse(text), parse::File::of_descriptor)
 }
