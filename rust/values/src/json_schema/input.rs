@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::limits::{Error, Result};
 
-/// The rest of a text. It was checked, so that nothing but valid JSON is to be expected.
+/// The rest of a text. It was checked before, and is valid JSON.
 #[derive(Debug)]
 pub(super) struct Input<'b>(&'b str);
 

@@ -67,7 +67,7 @@ impl Step {
         })
     }
 
-    /// What a value is expected to be.
+    /// The kind of value that is expected.
     pub(super) fn expected(&self) -> &'static str {
         match self {
             Self::Null => "null",
