@@ -34,13 +34,16 @@ IS_ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 def published(text: str, version: str) -> str:
     """Return Markdown of the project's root for a place outside of it: targets name the files of a version's tag.
 
+    A version between two releases, such as 1.2.1-dev.0, has no tag: targets name the files of main.
+
     >>> published("[how](docs/index.md#start)", "1.2.0")
     '[how](https://github.com/brokerless/brokerless/blob/v1.2.0/docs/index.md#start)'
     """
     with (ROOT / "pyproject.toml").open("rb") as file:
         source = tomllib.load(file)["project"]["urls"]["Source"]
-    page = f"{source}/blob/v{version}/"
-    raw = f"{source.replace('https://github.com/', 'https://raw.githubusercontent.com/')}/v{version}/"
+    commit = "main" if "-" in version else f"v{version}"
+    page = f"{source}/blob/{commit}/"
+    raw = f"{source.replace('https://github.com/', 'https://raw.githubusercontent.com/')}/{commit}/"
 
     def address(target: str, *, is_image: bool) -> str:
         if IS_ABSOLUTE.match(target):
@@ -73,11 +76,11 @@ def narrow(picture: re.Match[str]) -> str:
 def published_metadata(text: str) -> str:
     """Return metadata (METADATA, PKG-INFO) whose description, the README, is as PyPI shows it."""
     head, blank, description = text.partition("\n\n")
-    return head + blank + published(description, tagged_version())
+    return head + blank + published(description, own_version())
 
 
-def tagged_version() -> str:
-    """Return the version as `tools/release tag` writes it into the tag."""
+def own_version() -> str:
+    """Return the version as Cargo writes it."""
     with (ROOT / "Cargo.toml").open("rb") as file:
         version: str = tomllib.load(file)["workspace"]["package"]["version"]
     return version

@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from kept import ROOT
-from published_readme import publish_sdist, published, tagged_version
+from published_readme import own_version, publish_sdist, published
 
 GLIBC = "2.17"
 LARGEST = 15 << 20
@@ -149,7 +149,7 @@ def wheel(sources: Path, target: str, output: Path) -> None:
     maturin checks that it needs nothing that its platform tag does not promise.
     """
     readme = sources / "README.md"
-    readme.write_text(published(readme.read_text(), tagged_version()))
+    readme.write_text(published(readme.read_text(), own_version()))
     # maturin's own bill names this machine's directories, has no number, and lacks the jar.
     (sources / OF_THE_EXTENSION).write_text(third_party(sources, "--sbom", "brokerless-python", "--target", target))
     shutil.copyfile(sources / f"java/META-INF/sbom/{OF_THE_JAR}", sources / OF_THE_JAR)

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 sys.path.append(str(ROOT / "tools"))
-from published_readme import publish_sdist, published, published_metadata  # noqa: E402
+from published_readme import own_version, publish_sdist, published, published_metadata  # noqa: E402
 
 PAGE = "https://github.com/brokerless/brokerless/blob/v1.2.0/"
 RAW = "https://raw.githubusercontent.com/brokerless/brokerless/v1.2.0/"
@@ -51,6 +51,12 @@ def test_a_path_becomes_an_address(text, expected):
     assert published(text, "1.2.0") == expected
 
 
+def test_the_addresses_of_a_version_between_two_releases_are_those_of_main():
+    """It has no tag."""
+    page, raw = PAGE.replace("v1.2.0", "main"), RAW.replace("v1.2.0", "main")
+    assert published("[![a](a.svg)](b.md)", "1.2.1-dev.0") == f"[![a]({raw}a.svg)]({page}b.md)"
+
+
 def test_each_address_of_the_readme_is_a_file_of_the_project():
     readme = (ROOT / "README.md").read_text()
     found = targets(published(readme, "1.2.0"))
@@ -71,6 +77,7 @@ def test_the_metadata_that_pip_builds_have_no_relative_target(tmp_path):
     head, _, description = text.partition("\n\n")
     assert [target for target in targets(description) if not target.startswith("https://")] == []
     assert "\nAuthor: The brokerless authors\n" in head
+    assert f"\nVersion: {own_version().replace('-dev.', '.dev')}\n" in f"{head}\n"
 
 
 def test_a_source_distribution_keeps_its_files(tmp_path):
@@ -88,7 +95,7 @@ def test_a_source_distribution_keeps_its_files(tmp_path):
         found = {member.name: archive.extractfile(member).read() for member in archive}
     contents["brokerless-1.2.0/PKG-INFO"] = published_metadata(info.decode()).encode()
     assert found == contents
-    assert b"](https://github.com/brokerless/brokerless/blob/v" in found["brokerless-1.2.0/PKG-INFO"]
+    assert b"](https://github.com/brokerless/brokerless/blob/" in found["brokerless-1.2.0/PKG-INFO"]
 
 
 def test_a_picture_does_not_swallow_the_paragraph_after_it():

@@ -75,7 +75,8 @@ def test_it_identifies_each_component_and_what_each_needs(bill):
     # A purl of cargo would lead to a crate of somebody else.
     assert [name for name in ours if "purl" in components[name]] == []
     root = document["metadata"]["component"]
-    assert root["purl"].startswith("pkg:pypi/brokerless@")
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev0)?", root["version"])
+    assert root["purl"].startswith(f"pkg:pypi/brokerless@{root['version']}#")
     needs = {one["ref"]: set(one["dependsOn"]) for one in document["dependencies"]}
     assert set(needs) == {root["bom-ref"], *components}
     assert set().union(*needs.values()) == set(components)
