@@ -45,6 +45,14 @@ def test_the_tag_of_the_version_is_right(release):
     release.check_tag("v1.2.0")
 
 
+def test_a_version_between_two_releases_has_no_tag(release):
+    release.CARGO.write_text('[workspace.package]\nversion = "1.2.0-dev.0"\n')
+    with pytest.raises(SystemExit, match=r"the tag is v1\.2\.0, but the version in Cargo\.toml is 1\.2\.0-dev\.0"):
+        release.check_tag("v1.2.0")
+    with pytest.raises(SystemExit, match=r"has no section for 1\.2\.0-dev\.0"):
+        release.check_tag("v1.2.0-dev.0")
+
+
 @pytest.mark.parametrize("name", ["v1.2.1", "1.2.0", "v1.2.0-rc1", "v"])
 def test_another_tag_is_refused(release, name):
     with pytest.raises(SystemExit, match=f"the tag is {name}, but the version in Cargo.toml is 1.2.0"):
@@ -62,16 +70,16 @@ def test_a_version_without_a_date_or_a_section_is_refused(release):
 
 PROJECT = Path(TOOL).parents[1].joinpath("pyproject.toml").read_text()
 TOWNCRIER = PROJECT[PROJECT.index("[tool.towncrier]") :]
-VERSION = '[workspace.package]\nversion = "1.1.0"\n'
+VERSION = '[workspace.package]\nversion = "1.1.1-dev.0"\n'
 LOCK = 'version = 4\n\n[[package]]\nname = "a"\nversion = "{}"\n'
 FILES = {
     "Cargo.toml": '[workspace]\nmembers = ["a"]\nexclude = ["rust/fuzz"]\nresolver = "3"\n' + VERSION,
-    "Cargo.lock": LOCK.format("1.1.0"),
+    "Cargo.lock": LOCK.format("1.1.1-dev.0"),
     "a/Cargo.toml": '[package]\nname = "a"\nedition = "2024"\nversion.workspace = true\n',
     "a/src/lib.rs": "",
     "rust/fuzz/Cargo.toml": '[package]\nname = "f"\nedition = "2024"\n[workspace]\n'
     '[dependencies]\na = { path = "../../a" }\n',
-    "rust/fuzz/Cargo.lock": LOCK.format("1.1.0")
+    "rust/fuzz/Cargo.lock": LOCK.format("1.1.1-dev.0")
     + '\n[[package]]\nname = "f"\nversion = "0.0.0"\ndependencies = [\n "a",\n]\n',
     "rust/fuzz/src/lib.rs": "",
     "CHANGELOG.md": "# Changelog\n\n<!-- towncrier -->\n\n## [1.1.0] - 2026-01-02\n\n- Old.\n",
@@ -95,7 +103,7 @@ def state(root):
 
 PAGE = """# Reliability
 
-This page shows what the tests of brokerless 1.1.0 tried, and how often, in one run of
+This page shows what the tests of brokerless tried, and how often, in one run of
 `make reliability CHECKS="test"` on the commit {commit}.
 It ended on 2026-01-02. *Held* counts the cases in tests that did not fail: a failure shows as fewer held than tried.
 
@@ -170,7 +178,7 @@ def prepared(checkout, monkeypatch):
             if arguments[0] == "fetch":
                 return
             lock = (checkout / arguments[-1]).with_name("Cargo.lock")
-            lock.write_text(lock.read_text().replace("1.1.0", "1.2.0"))
+            lock.write_text(re.sub('(?<="a"\nversion = ).*', f'"{module.version_here()}"', lock.read_text()))
             return
         assert program == "towncrier"
         changelog = checkout / "CHANGELOG.md"
@@ -196,6 +204,61 @@ def test_prepare_commits_the_version_the_locks_and_the_changelog(checkout, prepa
         "changes/+old.fixed.md",
         "rust/fuzz/Cargo.lock",
     }
+
+
+def test_the_version_between_two_releases_follows_the_newest_one(checkout, prepared, capsys):
+    prepared.begin()
+    assert capsys.readouterr().out == "the version is 1.1.1-dev.0, which is later than each release\n"
+    assert git(checkout, "log", "-1", "--format=%s") == "Test\n"
+    prepared.prepare("1.2.0")
+    prepared.begin()
+    assert git(checkout, "status", "--porcelain") == ""
+    assert git(checkout, "log", "-2", "--format=%s") == "Begin 1.2.1-dev.0\nRelease 1.2.0\n"
+    changed = ["Cargo.lock", "Cargo.toml", "rust/fuzz/Cargo.lock"]
+    assert git(checkout, "diff", "--name-only", "HEAD~").split() == changed
+    assert all((checkout / name).read_text().count('"1.2.1-dev.0"') == 1 for name in changed)
+    # After a patch of this release, and not after one of an older release.
+    changelog = checkout / "CHANGELOG.md"
+    for patch, version in (("1.1.1", "1.2.1-dev.0"), ("1.2.1", "1.2.2-dev.0")):
+        changelog.write_text(changelog.read_text() + f"\n## [{patch}] - 2026-03-01\n")
+        git(checkout, "commit", "--quiet", "--all", "--message", "Merge")
+        prepared.begin()
+        assert prepared.version_here() == version
+
+
+def test_nothing_begins_before_the_first_release_or_with_changes(checkout, prepared):
+    write(checkout, "CHANGELOG.md", "# Changelog\n\n## [1.1.1] - unreleased\n")
+    with pytest.raises(SystemExit, match=r"CHANGELOG\.md has no release yet: run tools/release prepare VERSION first"):
+        prepared.begin()
+    (checkout / "other").write_text("new")
+    with pytest.raises(SystemExit, match="the checkout has changes: commit them first"):
+        prepared.begin()
+
+
+@pytest.mark.parametrize("step", ["the lock file", "the lock file of the fuzz targets", "the index"])
+def test_a_beginning_that_fails_changes_nothing(checkout, prepared, monkeypatch, step):
+    prepared.prepare("1.2.0")
+    before = state(checkout)
+    name, arguments = STEPS[step]
+    fail_after(prepared, monkeypatch, name, KeyboardInterrupt(), with_arguments=arguments)
+    with pytest.raises(KeyboardInterrupt):
+        prepared.begin()
+    assert state(checkout) == before
+
+
+def test_the_version_of_this_clone_is_that_of_a_release_or_of_what_follows_all():
+    module = load(TOOL)
+    version, dates = module.version_here(), module.sections()
+    number, _, development = version.partition("-")
+    if development:
+        assert development == "dev.0"
+        assert dates.get(number, "unreleased") == "unreleased"
+        dates.pop(number, None)
+        assert all(module.numbers(number) > module.numbers(other) for other in dates)
+    else:
+        assert dates[number] != "unreleased"
+        fragments = sorted(path.name for path in Path(TOOL).parents[1].glob("changes/+*"))
+        assert not fragments, "changes after a release: run tools/release begin"
 
 
 def fail_after(module, monkeypatch, name, error, *, with_arguments=()):
@@ -371,7 +434,7 @@ OF_OTHERS = '\n[[package]]\nname = "b"\nversion = "3.0.0"\nsource = "registry"\n
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("Cargo.lock", LOCK.format("1.1.0") + OF_OTHERS),
+        ("Cargo.lock", LOCK.format("1.1.1-dev.0") + OF_OTHERS),
         ("Cargo.toml", FILES["Cargo.toml"] + "\n[profile.release]\nlto = true\n"),
         (
             "pyproject.toml",
@@ -392,7 +455,13 @@ def test_prepare_names_the_steps_that_follow(prepared, capsys):
     """In the order of CONTRIBUTING.md: what was not tried, or is not on main, is not tagged."""
     prepared.prepare("1.2.0")
     said = capsys.readouterr().out
-    steps = ("gh workflow run release.yml --ref BRANCH", "pull request", "tools/release tag", "git push origin v1.2.0")
+    steps = (
+        "gh workflow run release.yml --ref BRANCH",
+        "tools/release begin",
+        "pull request",
+        "tools/release tag",
+        "git push origin v1.2.0",
+    )
     assert sorted(steps, key=said.index) == list(steps)
     recipe = Path(TOOL).parents[1].joinpath("CONTRIBUTING.md").read_text().partition("## A release\n")[2]
     assert sorted(steps, key=recipe.index) == list(steps)
@@ -455,7 +524,7 @@ import os, pathlib, sys, time
 
 if sys.argv[1] == "update":
     lock = pathlib.Path(sys.argv[-1]).with_name("Cargo.lock")
-    lock.write_text(lock.read_text().replace("1.1.0", "1.2.0"))
+    lock.write_text(lock.read_text().replace("1.1.1-dev.0", "1.2.0"))
     pathlib.Path(os.environ["TOOL"]).write_text(str(os.getppid()))
     if "INTERRUPT" in os.environ:
         os.kill(os.getppid(), int(os.environ["INTERRUPT"]))
@@ -536,6 +605,10 @@ def test_prepare_with_the_real_programs(checkout):
     assert [path.name for path in (checkout / "changes").iterdir()] == ["README.md"]
     assert "A new verb." in (checkout / "CHANGELOG.md").read_text()
     assert (checkout / "rust/fuzz/Cargo.lock").read_text().count("1.2.0") == 1
+    subprocess.run([sys.executable, "tools/release", "begin"], cwd=checkout, check=True)
+    assert git(checkout, "status", "--porcelain") == ""
+    assert (checkout / "rust/fuzz/Cargo.lock").read_text().count("1.2.1-dev.0") == 1
+    subprocess.run(["cargo", "fetch", "--quiet", "--locked"], cwd=checkout, check=True)
 
 
 def test_the_tag_is_signed_with_a_key_that_main_lists(checkout, prepared, make_key):
@@ -557,6 +630,15 @@ def test_the_tag_is_signed_with_a_key_that_main_lists(checkout, prepared, make_k
     git(checkout, "config", "user.signingkey", str(checkout.parent / "maintainer"))
     prepared.tag()
     assert "A new verb." in git(checkout, "cat-file", "tag", "v1.2.0")
+    git(checkout, "tag", "--delete", "v1.2.0")
+    # As main has it when the pull request is merged.
+    prepared.begin()
+    git(checkout, "merge", "--quiet", "--message", "Merge", "keys")
+    push(checkout)
+    with pytest.raises(SystemExit, match=r"HEAD, whose version is 1\.2\.1-dev\.0, is not the commit of .* prepare"):
+        prepared.tag()
+    git(checkout, "switch", "--quiet", "--detach", "HEAD~2")
+    prepared.tag()
 
 
 def test_what_the_workflow_would_refuse_is_not_tagged(checkout, prepared, make_key):
