@@ -187,7 +187,8 @@ build/native/.built: $(RUST) tools/native.py | prerequisites
 	.venv/bin/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*project["dependencies"], *project["optional-dependencies"]["spark"], sep="\n")' > .venv/requirements.txt
 	.venv/bin/pip install --group build --requirement .venv/requirements.txt && touch $@
 
-.venv/.developed: .venv/.packages | build/native/.built
+# Cargo.toml has the version, which the installed metadata have too.
+.venv/.developed: .venv/.packages Cargo.toml | build/native/.built
 	.venv/bin/pip install --no-deps --no-build-isolation --editable . && touch $@
 
 .venv/.tools: .venv/.developed
