@@ -56,11 +56,12 @@ def test_times_of_all_readers(spark, golden, tmp_path):
 @pytest.mark.parametrize(
     ("form", "package"), [("delta", "io.delta:delta-spark"), ("iceberg", "org.apache.iceberg:iceberg-spark-runtime")]
 )
-def test_a_format_without_its_package(spark, golden, tmp_path, form, package):
+@pytest.mark.parametrize("options", [{}, {"decode": "value=utf8"}])
+def test_a_format_without_its_package(spark, golden, tmp_path, form, package, options):
     to = str(tmp_path / "e") if form == "delta" else "exported"
     version = ".".join(spark.version.split(".")[:2])
     with pytest.raises(ValueError, match=f"Spark has no format {form}.*{package}.{version}_2.13:"):
-        export(spark, str(golden / "logs/kafka-4.1/nulls-0"), to, format=form)
+        export(spark, str(golden / "logs/kafka-4.1/nulls-0"), to, format=form, options=options)
 
 
 def test_a_worker_that_is_killed_in_mid_file(tmp_path):

@@ -252,8 +252,30 @@ def parse_bytes(text: bytes, bytes_as: str, option: str) -> bytes:
 
 def decode_options(function: _Command) -> _Command:
     """Add the options that decode keys and values to columns; the command gets a `Decoding` as `decode`, or None."""
+    return _to_columns(function, _decoding)
+
+
+def decode_source_options(function: _Command) -> _Command:
+    """Add the same options to a command that reads with the Spark source, whose options it gets as `decode`."""
+    return _to_columns(function, _of_source)
+
+
+def _of_source(decode: str, given: dict[str, Any]) -> dict[str, str]:
+    from brokerless.io import storage
+    from brokerless.values.decoding import Decoding
+
+    options = {"onDecodeError" if name == "on_error" else name: str(value) for name, value in given.items()}
+    if schemas := given.pop("schemas", None):
+        options["schemas"] = storage.absolute(schemas)
+    # What cannot be is refused before Spark starts.
+    Decoding.of(Decoding.parsed(decode) | given)
+    return {"decode": decode, **options}
+
+
+def _to_columns(function: _Command, made: Callable[[str, dict[str, Any]], object]) -> _Command:
     return _decode_options(
         function,
+        made,
         schemas="PATH",
         schema="writer for JSON lines, else latest where TOPIC-value is the one subject",
         null="null keeps the bytes of what does not decode, and the error, in columns of their own",
@@ -264,20 +286,23 @@ def decode_text_options(function: _Command) -> _Command:
     """Add the same options to a command that shows records as text."""
     return _decode_options(
         function,
+        _decoding,
         schemas="the directory above that of a file",
         schema="writer",
         null="null shows the bytes of what does not decode, and the error",
     )
 
 
-def _decode_options(function: _Command, *, schemas: str, schema: str, null: str) -> _Command:
-    """Add them with the words for the defaults of --schemas and --schema, and for `null`."""
+def _decoding(decode: str, given: dict[str, Any]) -> Forms:
+    from brokerless.values.decoding import Decoding
 
-    def kind() -> type[Forms]:
-        from brokerless.values.decoding import Decoding
+    return _forms(Decoding, decode, given)
 
-        return Decoding
 
+def _decode_options(
+    function: _Command, made: Callable[[str, dict[str, Any]], object], *, schemas: str, schema: str, null: str
+) -> _Command:
+    """Add them with the words for the defaults of --schemas and --schema, and for `null`; see `_forms_options`."""
     on_error = click.option(
         "--on-decode-error",
         "on_error",
@@ -295,16 +320,16 @@ def _decode_options(function: _Command, *, schemas: str, schema: str, null: str)
         "Decode values and keys, as value=registry,key=utf8. Forms: registry (the schemas of a schema registry), utf8, "
         "json, int32, int64, float32, float64, uuid, hex."
     )
-    return _forms_options(function, kind, "decode", forms, schemas, {"on_error": on_error, "schema": of_schema})
+    return _forms_options(function, made, "decode", forms, schemas, {"on_error": on_error, "schema": of_schema})
 
 
 def encode_options(function: _Command) -> _Command:
     """Add the options that encode keys and values; the command gets an `Encoding` as `encode`, or None."""
 
-    def kind() -> type[Forms]:
+    def made(encode: str, given: dict[str, Any]) -> Forms:
         from brokerless.values.encoding import Encoding
 
-        return Encoding
+        return _forms(Encoding, encode, given)
 
     of_schema = _schema_option(
         ("latest",),
@@ -330,7 +355,15 @@ def encode_options(function: _Command) -> _Command:
         "It becomes the next version of the subject in the topic _schemas of PATH, unless a version has it already.",
     )
     more: dict[str, _Decorator] = {"register": register, "framing": framing, "schema": of_schema}
-    return _forms_options(function, kind, "encode", forms, "PATH", more)
+    return _forms_options(function, made, "encode", forms, "PATH", more)
+
+
+def _forms(kind: type[Forms], forms: str, given: dict[str, Any]) -> Forms:
+    from brokerless.state.schemas import Schemas
+
+    if "schemas" in given:
+        given["schemas"] = Schemas(given["schemas"])
+    return kind.of(kind.parsed(forms) | given)
 
 
 def _text_of(_context: click.Context, _option: click.Parameter, path: str | None) -> str | None:
@@ -355,13 +388,18 @@ def _schema_option(choices: tuple[str, ...], text: str) -> _Decorator:
 
 
 def _forms_options(
-    function: _Command, kind: Callable[[], type[Forms]], verb: str, text: str, place: str, more: dict[str, _Decorator]
+    function: _Command,
+    made: Callable[[str, dict[str, Any]], object],
+    verb: str,
+    text: str,
+    place: str,
+    more: dict[str, _Decorator],
 ) -> _Command:
     """Add the option `verb` with its help text, and those that go with it.
 
     Args:
-        function: the command. Its argument `verb` is what `kind` makes of the options; None without the option.
-        kind: imports and returns the class.
+        function: the command. Its argument `verb` is what `made` returns; None without the option.
+        made: makes it of the text of the option and of the others that are given.
         verb: "decode" or "encode".
         text: the help text of the option.
         place: the place of the schemas by default.
@@ -387,7 +425,7 @@ def _forms_options(
         ),
     }
 
-    def chosen(forms: str | None, given: dict[str, Any]) -> Forms | None:
+    def chosen(forms: str | None, given: dict[str, Any]) -> object:
         given = {name: value for name, value in given.items() if value is not None}
         if forms is None:
             # The others have no effect by themselves; that of errors has a default.
@@ -395,12 +433,8 @@ def _forms_options(
                 needing = conjoined([f"--{name}" for name in reversed(options) if name != "on_error"])
                 raise click.UsageError(f"{needing} need --{verb}, such as --{verb} value=registry")
             return None
-        from brokerless.state.schemas import Schemas
-
         try:
-            if "schemas" in given:
-                given["schemas"] = Schemas(given["schemas"])
-            return kind().of(kind().parsed(forms) | given)
+            return made(forms, given)
         except ValueError as error:
             raise click.UsageError(str(error)) from None
 

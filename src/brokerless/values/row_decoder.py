@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from brokerless import _native
@@ -13,7 +13,7 @@ from brokerless.values.resolution import Resolver, target
 from brokerless.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -56,12 +56,45 @@ def _names(decoding: Decoding, part: str) -> dict[str, str]:
     return {("decodeError" if name == "valueDecodeError" else name): column for name, column in names.items()}
 
 
-@dataclass
-class _Failures:
-    """The keys or values of a topic that did not decode: their number, and the place and error of the first."""
+@dataclass(frozen=True)
+class Tally:
+    """The keys or values of a topic that a note counts.
 
-    count: int = 0
+    Attributes:
+        topic: the topic.
+        part: "key" or "value".
+        count: their number.
+        first: the place and error of the first one that does not decode.
+        surplus: what they have although they decode, or are not to be decoded; "" for those that do not decode.
+    """
+
+    topic: str | None
+    part: str
+    count: int
     first: str = ""
+    surplus: str = ""
+
+    @property
+    def text(self) -> str:
+        """The note."""
+        what = f"{self.topic or 'a log'}: {counted(self.count, self.part)}"
+        if self.surplus:
+            return f"{what} {'has' if self.count == 1 else 'have'} {self.surplus}"
+        return f"{what} {'does' if self.count == 1 else 'do'} not decode, the first at {self.first}"
+
+
+def summed(tallies: Iterable[Tally]) -> list[Tally]:
+    """Return one tally for all of a topic that count the same.
+
+    >>> [tally.text for tally in summed([Tally("t", "key", 1, "offset 7"), Tally("t", "key", 2, "offset 9")])]
+    ['t: 3 keys do not decode, the first at offset 7']
+    """
+    found: dict[tuple[str | None, str, str], Tally] = {}
+    for tally in tallies:
+        kind = (tally.topic, tally.part, tally.surplus)
+        known = found.get(kind)
+        found[kind] = tally if known is None else replace(known, count=known.count + tally.count)
+    return list(found.values())
 
 
 class RowDecoder:
@@ -108,7 +141,7 @@ class RowDecoder:
         chosen = {part: target(decoding, set(topics), part) for part in registry} if targets is None else targets
         self.targets: Mapping[str, Target] = chosen
         self._decoders: dict[tuple[str | None, str], _native.SchemaDecoder] = {}
-        self._failures: dict[tuple[str | None, str], _Failures] = {}
+        self._failures: list[Tally] = []
         self._counted: dict[tuple[str | None, str, str], int] = {}
         rows, _ = self._decoded(_empty(self.input_columns), None)
         self.schema = rows.schema
@@ -129,17 +162,16 @@ class RowDecoder:
 
     def notes(self) -> list[str]:
         """Return a sentence for each topic with keys or values that did not decode, since the last call."""
-        found = []
-        for (topic, part), failures in self._failures.items():
-            what = f"{topic or 'a log'}: {counted(failures.count, part)}"
-            found.append(f"{what} {'does' if failures.count == 1 else 'do'} not decode, the first at {failures.first}")
+        return [tally.text for tally in self.tallies()]
+
+    def tallies(self) -> list[Tally]:
+        """Return what the notes count, since the last call of this or of `notes`."""
+        found, self._failures = self._failures, []
         for (topic, part), decoder in self._decoders.items():
-            for told, count in ((_LEFT_OVER, decoder.left_over), (_OF_GLUE, decoder.of_glue)):
-                if new := count - self._counted.get((topic, part, told), 0):
-                    what = f"{topic or 'a log'}: {counted(new, part)}"
-                    found.append(f"{what} {'has' if new == 1 else 'have'} {told}")
-                self._counted[topic, part, told] = count
-        self._failures.clear()
+            for surplus, count in ((_LEFT_OVER, decoder.left_over), (_OF_GLUE, decoder.of_glue)):
+                if new := count - self._counted.get((topic, part, surplus), 0):
+                    found.append(Tally(topic, part, new, surplus=surplus))
+                self._counted[topic, part, surplus] = count
         return found
 
     def _decoded(self, rows: pa.RecordBatch, topic: str | None) -> tuple[pa.RecordBatch, dict[str, pa.Array[Any]]]:
@@ -190,9 +222,8 @@ class RowDecoder:
             yield decoded.slice(0, row)
             raise _error(rows, row, part, errors[part][row].as_py())
         for part, places in failed.items():
-            failures = self._failures.setdefault((topic, part), _Failures())
-            failures.count += len(places)
-            failures.first = failures.first or f"{_place(rows, places[0])}: {errors[part][places[0]]}"
+            first = f"{_place(rows, places[0])}: {errors[part][places[0]]}"
+            self._failures = summed([*self._failures, Tally(topic, part, len(places), first)])
         if self.leaves_out:
             left_out = set().union(*failed.values())
             decoded = decoded.take([row for row in range(decoded.num_rows) if row not in left_out])

@@ -263,7 +263,9 @@ def test_an_object_store(numbers, tmp_path):
         ({"options": {"columns": "vlaue"}}, "did you mean 'value'"),
         ({"options": {"startingOffsets": "latest"}}, "cannot be latest"),
         ({"topics": ["x"]}, "unknown topic 'x'"),
-        ({"options": {"decode": "value=utf8"}}, "option decode is not for an export"),
+        ({"options": {"decode": "value=avro"}}, "unknown form of values 'avro'"),
+        ({"options": {"decode": "value=utf8", "columns": "valueSubject"}}, "unknown column 'valueSubject'"),
+        ({"options": {"decode": "value=registry"}}, "_schemas"),
     ],
 )
 def test_what_cannot_be(numbers, tmp_path, arguments, message):

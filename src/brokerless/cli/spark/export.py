@@ -8,7 +8,14 @@ import click
 
 from brokerless.cli import terminal
 from brokerless.cli.exit_codes import DAMAGE, exit_line
-from brokerless.cli.options import as_json, chosen_topics, existing_path, isolation_level, moment
+from brokerless.cli.options import (
+    as_json,
+    chosen_topics,
+    decode_source_options,
+    existing_path,
+    isolation_level,
+    moment,
+)
 from brokerless.cli.spark.pairs import pair
 from brokerless.cli.spark.reports import print_lost, print_report, tasks_in_words
 from brokerless.cli.spark.session import on_spark, task_progress
@@ -58,6 +65,7 @@ _OPTIONS = {
     show_default=True,
     help="skip leaves damaged batches out and reports the lost offsets.",
 )
+@decode_source_options
 @click.option(
     "--option",
     "others",
@@ -75,6 +83,7 @@ def export(
     topics: tuple[str, ...],
     format: str,  # noqa: A002 - the option's name
     compression: str | None,
+    decode: dict[str, str] | None,
     others: tuple[tuple[str, str], ...],
     form: str,
     **chosen: Any,  # noqa: ANN401 - as _OPTIONS
@@ -83,10 +92,14 @@ def export(
 
     Tasks write the files themselves. A failed export resumes when it is run again; _SUCCESS appears at the end.
 
+    With --decode, keys and values become columns with the types of their schemas, or nested JSON. Only an export
+    without it can be restored.
+
     \b
     brokerless spark export /kafka/data --output /exports/orders --topic orders
     brokerless spark export /kafka/data --output s3://exports/all --isolation-level read_committed --master yarn
     brokerless spark export /kafka/data --output /exports/day --start-timestamp 2024-05-01 --end-timestamp 2024-05-02
+    brokerless spark export /kafka/data --output /exports/orders --topic orders --decode value=registry
     """
     from brokerless.spark import export as job
 
@@ -99,7 +112,7 @@ def export(
             format=format,
             compression=compression,
             topics=topics or None,
-            options=options | dict(others),
+            options=options | (decode or {}) | dict(others),
         )
     print_report(exported.partitions, form)
     records = counted(sum(found.rows for found in exported.partitions), "record")

@@ -13,7 +13,7 @@ from brokerless import _native
 from brokerless.arguments import unknown
 from brokerless.io import storage
 from brokerless.layout.log_dir_files import check_outside
-from brokerless.notes import collected
+from brokerless.notes import collected, note
 from brokerless.spark.jobs.export_directory import ExportDirectory
 from brokerless.spark.jobs.export_files import FileWriter
 from brokerless.spark.jobs.export_plan import plan
@@ -25,6 +25,7 @@ from brokerless.spark.jobs.tables import PACKAGES, write_table
 from brokerless.spark.source.option_values import local
 from brokerless.spark.source.options import Options
 from brokerless.spark.source.tasks import plan_consistently
+from brokerless.values.row_decoder import decoded_columns, default_columns, summed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
 
 FORMATS = (*COMPRESSIONS, *PACKAGES)
+_OR_SCHEMAS = " or the newest schemas"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,11 +108,14 @@ def export(
             "none" (default) or "gzip".
         topics: the topics to export, by name or glob; None: the topics that the options select, by default all topics
             except Kafka's internal ones.
-        options: options of `spark.read.format("brokerless")`: ranges, isolation, columns, task sizes.
+        options: options of `spark.read.format("brokerless")`: ranges, isolation, columns, task sizes, and `decode`
+            with those that belong to it. Decoded values have one type in all files, that of the source, and JSON lines
+            are those of `brokerless read --decode`. Such an export cannot be restored.
 
     Raises:
         FileNotFoundError: a path does not exist.
         ValueError: options contradict each other, or the directory holds other files or another export.
+        RecordDeserializationError: a key or value does not decode, and `onDecodeError` is "raise".
 
     Example: `export(spark, "/backup/kafka-data", "/exports/orders", topics=["orders"])`
     """
@@ -118,18 +123,18 @@ def export(
         raise unknown("format", format, FORMATS)
     given = _given(path, topics, options or {})
     read = Options.parse(given).for_batch()
-    if read.decode is not None:
-        raise ValueError(
-            "option decode is not for an export: it keeps keys and values as they are stored, and can be restored. To "
-            'write decoded ones, use spark.read.format("brokerless") with this option, and the writer of the DataFrame'
-        )
     if format in PACKAGES:
         if compression is not None:
             raise ValueError(f"compression is of parquet and json: {format} has settings of its own")
-        return _counted(write_table(spark, given, format, os.fspath(output)))
+        columns: Sequence[str] = _native.ROW_COLUMNS
+        if read.decode is not None:
+            columns = default_columns(read.decode.decoding, columns)
+        return _counted(write_table(spark, given, columns, format, os.fspath(output)))
     known = COMPRESSIONS[format]
     if compression is not None and compression not in known:
         raise unknown("compression", compression, known)
+    if format == "json" and read.decode is not None:
+        read = replace(read, decode=replace(read.decode, decoding=read.decode.decoding.as_text()))
     writer = FileWriter(
         directory=ExportDirectory(storage.absolute(local(output))),
         form=format,
@@ -146,11 +151,11 @@ def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Export
     directory = writer.directory
     before = _found(directory)
     target = None if before is None else before.target_bytes
-    tasks, manifest = plan_consistently(options, lambda: plan(options, writer, target))
+    tasks, manifest, writer = plan_consistently(options, lambda: plan(options, writer, target))
     if before is not None and before.plan != manifest.plan:
         raise ValueError(
-            f"{directory.path} has another export, or the logs have changed since it was begun: use another directory "
-            "(if logs grow, only an export with endingOffsets can be resumed)"
+            f"{directory.path} has another export, or the logs{_OR_SCHEMAS if options.decode else ''} have changed "
+            "since it was begun: use another directory (if logs grow, only an export with endingOffsets can be resumed)"
         )
     if before is not None and Manifest.is_whole(directory):
         _check_there(directory, before)
@@ -178,6 +183,7 @@ def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Export
         files=tuple(file for receipt in in_order for file in receipt.files),
         lost=tuple(lost for receipt in in_order for lost in receipt.lost),
         replaced_keys=sum(receipt.replaced_keys for receipt in in_order),
+        tallies=tuple(summed(tally for receipt in in_order for tally in receipt.tallies)),
         is_complete=True,
     )
     manifest.write(directory)
@@ -202,9 +208,12 @@ def _given(path: Path | Sequence[Path], topics: Iterable[str] | None, options: M
 def _columns(options: Options, form: str) -> tuple[str, ...]:
     """Return the columns of the files. They always include `offset`, and Parquet adds the exact time to `timestamp`."""
     known: Sequence[str] = JSON_COLUMNS if form == "json" else PARQUET_COLUMNS
+    everything = [*_native.ROW_COLUMNS, *([] if form == "json" else [PATH])]
+    if options.decode is not None:
+        known = default_columns(options.decode.decoding, known)
+        everything += decoded_columns(options.decode.decoding)
     if options.columns is None:
         return tuple(known)
-    everything = [*_native.ROW_COLUMNS, *([] if form == "json" else [PATH])]
     for name in options.columns:
         if name not in everything:
             raise unknown("column", name, everything)
@@ -256,6 +265,8 @@ def _receipts(directory: ExportDirectory) -> dict[int, Receipt]:
 
 
 def _report(manifest: Manifest, *, tasks: int) -> ExportReport:
+    for tally in manifest.tallies:
+        note(tally.text)
     by_partition = defaultdict(list)
     for file in manifest.files:
         by_partition[file.topic, file.partition].append(file)

@@ -21,7 +21,7 @@ from brokerless.errors import CorruptRecordError
 from brokerless.log.defect import Defect
 from brokerless.log.reader import Reader
 from brokerless.log.segment import NO_END
-from brokerless.spark.jobs.formats import EXACT_TIME, PATH, suffix, writing
+from brokerless.spark.jobs.formats import EXACT_TIME, PATH, decoded_schema, leaf_paths, suffix, writing
 from brokerless.spark.jobs.manifest import MANIFEST, RECEIPTS, ExportedFile, Receipt
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from brokerless.log.split import Split
     from brokerless.spark.jobs.export_directory import ExportDirectory
     from brokerless.spark.jobs.formats import Write
+    from brokerless.spark.source.decoded import Decoded
     from brokerless.spark.source.tasks import Task
+    from brokerless.values.row_decoder import RowDecoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,7 @@ class FileWriter:
         columns: the columns of the files.
         compression: the codec of the files.
         check_crcs: verify checksums.
+        decoded: the keys and values to decode, with their types and schemas; None: the files have bytes.
     """
 
     directory: ExportDirectory
@@ -50,29 +53,42 @@ class FileWriter:
     columns: tuple[str, ...]
     compression: str
     check_crcs: bool
+    decoded: Decoded | None = None
+
+    def check(self) -> None:
+        """Check that the files can hold what is decoded.
+
+        Raises:
+            ValueError: Parquet has no such type.
+        """
+        if self.decoded is not None and self.form == "parquet":
+            leaf_paths(decoded_schema(self.columns, self.decoded.made))
 
     def write_numbered(self, numbered: tuple[int, Task[Split]]) -> Receipt:
         """Write the files of a numbered task, and its receipt.
 
         Raises:
             CorruptRecordError: a log is damaged.
+            RecordDeserializationError: a key or value does not decode, and this is to raise an error.
             ValueError: the directory is not the one that the driver uses.
         """
         number, task = numbered
         self.directory.check_visible(MANIFEST)
+        decoder = None if self.decoded is None else self.decoded.decoder(self._wanted)
         found = [
-            self._write(number, tuple(splits))
+            self._write(number, tuple(splits), decoder)
             for _, splits in itertools.groupby(task.work, lambda split: (split.topic, split.partition))
         ]
         receipt = Receipt(
             files=tuple(file for one in found for file in one.files),
             lost=tuple(lost for one in found for lost in one.lost),
             replaced_keys=sum(one.replaced_keys for one in found),
+            tallies=() if decoder is None else tuple(decoder.tallies()),
         )
         self.directory.write(receipt_name(number), receipt.to_json())
         return receipt
 
-    def _write(self, number: int, splits: Sequence[Split]) -> Receipt:
+    def _write(self, number: int, splits: Sequence[Split], decoder: RowDecoder | None) -> Receipt:
         """Write the rows of one partition. Without rows, write no file."""
         begun = time.monotonic()
         name = self._name(number, splits[0])
@@ -82,8 +98,10 @@ class FileWriter:
         with ExitStack() as closing:
             write = None
             for split in splits:
-                reader = Reader([split], self._wanted, check_crcs=self.check_crcs)
+                reader = Reader([split], self._wanted, check_crcs=self.check_crcs, decode=decoder)
                 for found in reader:
+                    if not found.num_rows:
+                        continue
                     rows, passed_over = _rising(found, max(last, _low(split) - 1), split)
                     lost += passed_over
                     if not rows.num_rows:
@@ -120,7 +138,11 @@ class FileWriter:
 
     @contextmanager
     def _file(self, name: str) -> Iterator[Write]:
-        with self.directory.create(name) as file, writing(file, self.form, self.columns, self.compression) as write:
+        made = None if self.decoded is None else self.decoded.made
+        with (
+            self.directory.create(name) as file,
+            writing(file, self.form, self.columns, self.compression, made) as write,
+        ):
             yield write
 
 

@@ -17,6 +17,7 @@ from brokerless.log.segment import NO_END
 from brokerless.metadata.topic_settings import Cluster
 from brokerless.notes import note
 from brokerless.spark.jobs.manifest import ExportedPartition, ExportedTopic, Manifest
+from brokerless.spark.source.decoded import Decoded
 from brokerless.spark.source.records import chosen, end_of, name_of, pieces_of_all, start_of, target_of
 from brokerless.spark.source.tasks import pack
 
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
     from brokerless.spark.source.tasks import Task
 
 
-def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list[Task[Split]], Manifest]:
-    """Plan the tasks and the manifest of an export. Reads no record.
+def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list[Task[Split]], Manifest, FileWriter]:
+    """Plan the tasks and the manifest of an export, and return both with the writer. Reads no record.
+
+    The writer gets the schemas of what it decodes. They are read after the ends of the logs are known, as a registry
+    stores a schema before a client uses it.
 
     Args:
         options: the options of the read.
@@ -41,7 +45,8 @@ def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list
 
     Raises:
         OffsetOutOfRangeError: an offset does not exist, unless failOnDataLoss is false.
-        ValueError: a topic or partition does not exist, or has no name.
+        ValueError: a topic or partition does not exist, or has no name; or what is decoded has no one type, or one
+            that Parquet cannot hold.
     """
     logs = chosen(options)
     for log in logs:
@@ -55,6 +60,9 @@ def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list
     # A log may grow after its given end offset, so the size of that file must not change the tasks.
     pieces = [piece._replace(size=0) if piece.work.path in cut else piece for piece in pieces]
     tasks = pack(pieces, target, options)
+    if options.decode is not None:
+        writer = replace(writer, decoded=Decoded.of(options.decode, lambda: {log.topic for log in logs}))
+        writer.check()
     manifest = Manifest(
         form=writer.form,
         columns=writer.columns,
@@ -63,8 +71,9 @@ def plan(options: Options, writer: FileWriter, target: int | None) -> tuple[list
         target_bytes=target,
         tasks=len(tasks),
         topics=_topics(logs, [piece.work for piece in pieces], options),
+        decoded=() if options.decode is None else tuple(options.decode.decoding.parts),
     )
-    return tasks, manifest
+    return tasks, manifest, writer
 
 
 def _cut_files(splits: Sequence[Split], ends: Mapping[Partition, object]) -> set[str]:
@@ -112,6 +121,9 @@ def _before_end(segment: Segment, positions: set[int], end: int) -> list[object]
 def _digest(writer: FileWriter, tasks: Sequence[Task[Split]], cut: set[str], segments: Sequence[object]) -> str:
     """Return a digest that is equal for plans that write the same files from the same segments."""
     digest = hashlib.sha256(repr((writer.form, writer.columns, writer.compression, writer.check_crcs)).encode())
+    if writer.decoded is not None:
+        chosen = writer.decoded.chosen
+        digest.update(repr((chosen.decoding, chosen.schemas, writer.decoded.targets)).encode())
     for task in tasks:
         digest.update(b"task")
         for split in task.work:

@@ -3,6 +3,8 @@
 Parquet holds rows as Spark's Kafka source returns them, with null for no headers. Spark's timestamps end in the year
 294247: a later time is null in `timestamp`, and `timestampMillis` holds it. Topic and partition are in the directory
 names, as in Spark's partitioned tables. JSON lines are the same as from `brokerless read`.
+
+Decoded keys and values have the types of the Spark source in Parquet, and are nested in JSON.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from brokerless import _native
 from brokerless.io import storage
 from brokerless.produce import parquet
+from brokerless.spark.source.spark_types import spark_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +49,10 @@ _BLOCK = 8 << 20
 _ROW_GROUP = 64 << 20
 # Spark's timestamps are microseconds in 64 bits.
 _LAST_MILLIS = (1 << 63) // 1000
+# What Spark reads its own types from, such as intervals, which Parquet lacks.
+_SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
+# The bytes of what does not decode: in JSON lines always an object.
+_UNDECODED = ("keyBytes", "valueBytes")
 # Columns of numbers that differ little from row to row, and columns whose values often repeat. Parquet gives up a
 # dictionary that reaches this size: larger than usual, so that some thousand values of 1 KB fit. Keys get none: they
 # rarely repeat, and a dictionary takes more space than a compressed column of rising keys.
@@ -71,7 +79,9 @@ def suffix(form: str, compression: str) -> str:
 
 
 @contextmanager
-def writing(file: IO[bytes], form: str, columns: Sequence[str], compression: str) -> Iterator[Write]:
+def writing(
+    file: IO[bytes], form: str, columns: Sequence[str], compression: str, decoded: pa.Schema | None = None
+) -> Iterator[Write]:
     """Return a context manager whose value is a function that writes rows into a file.
 
     Args:
@@ -79,8 +89,9 @@ def writing(file: IO[bytes], form: str, columns: Sequence[str], compression: str
         form: "parquet" or "json".
         columns: the columns of the file.
         compression: one of `COMPRESSIONS`.
+        decoded: the columns that decoding makes, in Spark's types; None: no row is decoded.
     """
-    with _parquet(file, columns, compression) if form == "parquet" else _json(file, compression) as write:
+    with _parquet(file, columns, compression, decoded) if form == "parquet" else _json(file, compression) as write:
         yield write
 
 
@@ -113,17 +124,23 @@ def _json(file: IO[bytes], compression: str) -> Iterator[Write]:
         if compression == "gzip":
             # Without a timestamp, so that a retry writes the same bytes.
             to = closing.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
-        yield lambda rows, _: to.write(_native.json_lines(rows))
+        yield lambda rows, _: to.write(
+            _native.json_lines(rows, objects=[name for name in _UNDECODED if name in rows.schema.names])
+        )
 
 
 @contextmanager
-def _parquet(file: IO[bytes], columns: Sequence[str], compression: str) -> Iterator[Write]:
-    schema = _parquet_schema(columns)
+def _parquet(file: IO[bytes], columns: Sequence[str], compression: str, decoded: pa.Schema | None) -> Iterator[Write]:
+    schema = _parquet_schema(columns) if decoded is None else decoded_schema(columns, decoded)
     pending: list[tuple[pa.RecordBatch, str]] = []
     size = 0
 
     def write(rows: pa.RecordBatch, path: str) -> None:
         nonlocal size
+        for field in decoded or ():
+            if field.name in schema.names:
+                column = spark_column(rows[field.name], field.type)
+                rows = rows.set_column(rows.schema.get_field_index(field.name), field, column)
         pending.append((rows, path))
         size += rows.nbytes
         if size >= _ROW_GROUP:
@@ -137,19 +154,25 @@ def _parquet(file: IO[bytes], columns: Sequence[str], compression: str) -> Itera
             pending.clear()
             size = 0
 
+    made = set() if decoded is None else set(decoded.names)
+    leaves = [(leaf.partition(".")[0], leaf) for leaf in leaf_paths(schema)]
+    repeated = {*_REPEATED, *made} - {"key"}
+    unordered = {"key", "value", "headers"} - made | {*_UNDECODED}
     rising = {name: "DELTA_BINARY_PACKED" for name in _RISING if name in columns}
     with pq.ParquetWriter(
         file,
         schema,
         compression=compression,  # type: ignore[arg-type] # checked
-        use_dictionary=[name for name in _REPEATED if name in columns],  # type: ignore[arg-type] # names will do
+        use_dictionary=[leaf for name, leaf in leaves if name in repeated],  # type: ignore[arg-type] # names will do
         dictionary_pagesize_limit=_DICTIONARY,
         column_encoding=rising or None,
-        write_statistics=[name for name in columns if name not in ("key", "value", "headers")],
+        write_statistics=[leaf for name, leaf in leaves if name not in unordered],
         store_schema=False,
         # Without it, a flipped bit would be restored as another record with a valid checksum.
         write_page_checksum=True,
     ) as writer:
+        if decoded is not None:
+            writer.add_key_value_metadata({_SPARK_SCHEMA: _spark_schema(schema)})
         yield write
         flush()
 
@@ -158,6 +181,32 @@ def _parquet_schema(columns: Sequence[str]) -> pa.Schema:
     rows = _native.row_schema([name for name in columns if name not in (PATH, EXACT_TIME)])
     own = {PATH: pa.field(PATH, pa.dictionary(pa.int32(), pa.string())), EXACT_TIME: pa.field(EXACT_TIME, pa.int64())}
     return pa.schema([own[name] if name in own else rows.field(name) for name in columns])
+
+
+def decoded_schema(columns: Sequence[str], decoded: pa.Schema) -> pa.Schema:
+    """Return the schema of a Parquet file with these columns, some of them decoded."""
+    stored = _parquet_schema([name for name in columns if name not in decoded.names])
+    return pa.schema([decoded.field(name) if name in decoded.names else stored.field(name) for name in columns])
+
+
+def _spark_schema(schema: pa.Schema) -> str:
+    plain = [pa.field(PATH, pa.string()) if field.name == PATH else field for field in schema]
+    return from_arrow_schema(pa.schema(plain), prefer_timestamp_ntz=True).json()
+
+
+def leaf_paths(schema: pa.Schema) -> list[str]:
+    """Return the names of the columns that Parquet makes of these, such as `headers.list.element.key`.
+
+    Raises:
+        ValueError: Parquet cannot hold a type.
+    """
+    file = io.BytesIO()
+    try:
+        pq.ParquetWriter(file, schema).close()
+    except pa.ArrowNotImplementedError as error:
+        raise ValueError(f"{error}") from error
+    made = pq.ParquetFile(file).schema
+    return [made.column(place).path for place in range(len(made))]
 
 
 def _finished(pending: Sequence[tuple[pa.RecordBatch, str]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

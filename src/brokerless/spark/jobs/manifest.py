@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from brokerless.layout import checkpoints, file_names
 from brokerless.layout.topic_config import TopicConfig
 from brokerless.log.defect import Defect
+from brokerless.values.forms import PARTS
+from brokerless.values.row_decoder import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,11 +75,13 @@ class Receipt:
         lost: the ranges that `onCorrupt=skip` left out.
         replaced_keys: the number of header keys with a U+FFFD, which consumers see in place of bytes that are not
             UTF-8.
+        tallies: the keys and values that did not decode.
     """
 
     files: tuple[ExportedFile, ...]
     lost: tuple[Defect, ...]
     replaced_keys: int
+    tallies: tuple[Tally, ...] = ()
 
     def to_json(self) -> bytes:
         """Return the receipt as JSON."""
@@ -96,6 +100,7 @@ class Receipt:
                 files=tuple(ExportedFile(**file) for file in fields["files"]),
                 lost=tuple(Defect(**lost) for lost in fields["lost"]),
                 replaced_keys=fields["replaced_keys"],
+                tallies=tuple(Tally(**tally) for tally in fields["tallies"]),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path} is not the receipt of a task: {error}; delete it to do the task again") from error
@@ -151,6 +156,8 @@ class Manifest:
         files: all files, by name; empty until the export is complete.
         lost: the ranges that `onCorrupt=skip` left out.
         replaced_keys: see `Receipt`; the sum over all tasks.
+        decoded: "key", "value" or both, if the files have them decoded.
+        tallies: see `Receipt`; the sums over all tasks.
     """
 
     form: str
@@ -163,6 +170,8 @@ class Manifest:
     files: tuple[ExportedFile, ...] = ()
     lost: tuple[Defect, ...] = ()
     replaced_keys: int = 0
+    decoded: tuple[str, ...] = ()
+    tallies: tuple[Tally, ...] = ()
     is_complete: bool = False
 
     def write(self, directory: ExportDirectory) -> None:
@@ -206,6 +215,8 @@ class Manifest:
             fields["columns"] = tuple(fields["columns"])
             fields["files"] = tuple(_made(ExportedFile, file) for file in fields["files"])
             fields["lost"] = tuple(_made(Defect, lost) for lost in fields["lost"])
+            fields["decoded"] = tuple(fields.get("decoded", ()))
+            fields["tallies"] = tuple(_made(Tally, tally) for tally in fields.get("tallies", ()))
             manifest = _made(cls, {**fields, "topics": topics})
             _check(manifest)
             return manifest
@@ -270,10 +281,19 @@ def _check(manifest: Manifest) -> None:
     for what, value in (("tasks", manifest.tasks), ("replaced_keys", manifest.replaced_keys)):
         _check_integer(what, value, 0, _MAX)
     _check_integer("target_bytes", manifest.target_bytes, 1, _MAX)
+    _check_decoded(manifest)
     for name, topic in manifest.topics.items():
         _check_topic(name, topic)
     for file in manifest.files:
         _check_file(file, manifest)
+
+
+def _check_decoded(manifest: Manifest) -> None:
+    for part in (*manifest.decoded, *(tally.part for tally in manifest.tallies)):
+        if part not in PARTS:
+            raise ValueError(f"{part!r} is neither key nor value")
+    for tally in manifest.tallies:
+        _check_integer("count of a tally:", tally.count, 1, _MAX)
 
 
 def _check_topic(name: str, topic: ExportedTopic) -> None:

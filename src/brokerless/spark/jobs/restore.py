@@ -274,14 +274,7 @@ def _read(directory: ExportDirectory) -> Manifest:
         raise ValueError(
             f"{directory.path} is not a finished export: {SUCCESS} is not of this manifest; run the export again"
         )
-    lacking = [name for name in RESTORED_COLUMNS if name not in manifest.columns]
-    if lacking:
-        raise ValueError(f"{directory.path} was exported without {', '.join(lacking)}: records cannot be restored")
-    others = set(manifest.columns) - set(JSON_COLUMNS) if manifest.form == "json" else set()
-    if others:
-        raise ValueError(
-            f"{directory.path} was exported with {', '.join(sorted(others))}: JSON lines with these are not read"
-        )
+    _check_kept(directory, manifest)
     by_partition: dict[tuple[str, int], list[ExportedFile]] = defaultdict(list)
     for file in manifest.files:
         by_partition[file.topic, file.partition].append(file)
@@ -290,6 +283,23 @@ def _read(directory: ExportDirectory) -> Manifest:
             if one.last_offset >= following.first_offset:
                 raise ValueError(f"{one.name} and {following.name} have the same offsets")
     return manifest
+
+
+def _check_kept(directory: ExportDirectory, manifest: Manifest) -> None:
+    """Refuse an export without all that a record has."""
+    if manifest.decoded:
+        raise ValueError(
+            f"{directory.path} has decoded {' and '.join(f'{part}s' for part in manifest.decoded)}, not the stored "
+            "bytes, so records cannot be restored: restore an export without decode"
+        )
+    lacking = [name for name in RESTORED_COLUMNS if name not in manifest.columns]
+    if lacking:
+        raise ValueError(f"{directory.path} was exported without {', '.join(lacking)}: records cannot be restored")
+    others = set(manifest.columns) - set(JSON_COLUMNS) if manifest.form == "json" else set()
+    if others:
+        raise ValueError(
+            f"{directory.path} was exported with {', '.join(sorted(others))}: JSON lines with these are not read"
+        )
 
 
 def _check_there(directory: ExportDirectory, files: Iterable[ExportedFile]) -> None:

@@ -8,10 +8,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.functions import col
 
-from brokerless import _native
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -22,12 +20,15 @@ PACKAGES = {
 """The Maven coordinates of each format's package, without the version. Some Spark releases have no package yet."""
 
 
-def write_table(spark: SparkSession, options: Mapping[str, str], form: str, to: str) -> DataFrame:
+def write_table(
+    spark: SparkSession, options: Mapping[str, str], columns: Sequence[str], form: str, to: str
+) -> DataFrame:
     """Write records into a new table, partitioned by topic and partition.
 
     Args:
         spark: a session.
-        options: options of `spark.read.format("brokerless")`; without `columns`, all columns are written.
+        options: options of `spark.read.format("brokerless")`.
+        columns: the columns to write if the options name none.
         form: "delta" or "iceberg".
         to: a path for delta, a table's name for iceberg.
 
@@ -37,8 +38,7 @@ def write_table(spark: SparkSession, options: Mapping[str, str], form: str, to: 
     Raises:
         ValueError: Spark does not have the package.
     """
-    columns = {"columns": ",".join(_native.ROW_COLUMNS)}
-    rows = spark.read.format("brokerless").options(**{**columns, **options}).load()
+    rows = spark.read.format("brokerless").options(**{"columns": ",".join(columns), **options}).load()
     try:
         if form == "delta":
             rows.write.format("delta").partitionBy("topic", "partition").save(to)

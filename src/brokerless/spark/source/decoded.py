@@ -91,6 +91,11 @@ class Decoded:
         ]
         return cls(chosen, decoding, decoder.targets, pa.schema(fields))
 
+    @property
+    def made(self) -> pa.Schema:
+        """The columns that decoding makes, in Spark's types."""
+        return pa.schema([self.schema.field(name) for name in (*self.decoding.parts, *decoded_columns(self.decoding))])
+
     def changes(self) -> tuple[SchemaVersion, ...]:
         """Read the schemas again, and return what has changed since the source was loaded."""
         now = self.chosen.with_schemas().schemas
@@ -103,7 +108,7 @@ class Decoded:
         """
         return decoding_in_json(self.chosen.with_schemas(), self.targets, topics)
 
-    def decoder(self, columns: Sequence[str], changes: Sequence[SchemaVersion]) -> RowDecoder:
+    def decoder(self, columns: Sequence[str], changes: Sequence[SchemaVersion] = ()) -> RowDecoder:
         """Return a decoder into these columns, in Arrow's types, with the schemas that have changed."""
         decoding = self.decoding
         if decoding.schemas is not None and changes:
