@@ -1,6 +1,8 @@
 //! JSON Schemas as types of columns, and JSON text as their values.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
+use std::time::{Duration, Instant};
+
 use brokerless_core::Framed;
 use brokerless_values::{Bits, Column, Plan, Schema, Type, Values};
 use serde_json::{Map, Value, json};
@@ -257,6 +259,66 @@ impl Reader {
     /// All rows. Each part of the column has the length that the others say.
     fn rows(&self) -> Vec<Value> {
         rows(&self.kind, &self.column)
+    }
+}
+
+#[test]
+fn a_reference_into_a_schema_with_a_uri_refers_to_its_parts() {
+    let inner = json!({
+        "$id": "http://x/a",
+        "definitions": {"c": {"type": "string"}, "b": {"$ref": "#/definitions/c"}},
+    });
+    let mut outer = closed(json!({"x": {"$ref": "#/definitions/a/definitions/b"}}));
+    outer["definitions"] = json!({"c": {"type": "integer"}, "a": inner});
+    assert_eq!(kind(&outer), fields(&[("x", Type::Utf8)]));
+}
+
+#[test]
+fn a_keyword_of_later_drafts_closes_nothing_in_earlier_ones() {
+    let mut open = json!({
+        "type": "object",
+        "properties": {"a": {"type": "integer"}},
+        "unevaluatedProperties": false,
+    });
+    assert_eq!(kind(&open), fields(&[("a", Type::Int64)]));
+    open["$schema"] = json!("https://json-schema.org/draft/2019-09/schema");
+    assert_eq!(kind(&open), fields(&[("a", Type::Int64)]));
+    open["$schema"] = json!("http://json-schema.org/draft-07/schema#");
+    assert_eq!(kind(&open), Type::Json);
+}
+
+#[test]
+fn the_last_of_properties_with_the_same_name_has_its_place() {
+    let text = r#"{"type": "object", "additionalProperties": false, "properties": {
+        "a": {"type": "integer"}, "b": {"type": "integer"}, "a": {"type": "string"}, "c": {"type": "boolean"}}}"#;
+    for _ in 0..20 {
+        let schema = Schema::parse("JSON", text, &[]).unwrap();
+        let expected = fields(&[("b", Type::Int64), ("a", Type::Utf8), ("c", Type::Boolean)]);
+        assert_eq!(schema.column_type().unwrap(), expected);
+    }
+}
+
+#[test]
+fn long_parts_that_many_refer_to_take_bounded_time() {
+    let references = |to: &str| -> Value {
+        let named = (0..4000).map(|at| (format!("p{at}"), json!({"$ref": to})));
+        Value::Object(named.collect())
+    };
+    let percents = format!("#/{}", "%".repeat(1_000_000));
+    for definition in [
+        json!({"$ref": percents}),
+        json!({"enum": vec!["a"; 250_000]}),
+        json!({"type": vec!["null"; 250_000]}),
+    ] {
+        let mut schema = closed(references("#/definitions/x"));
+        schema["definitions"] = json!({"x": definition});
+        let start = Instant::now();
+        assert!(matches!(kind(&schema), Type::Struct(columns) if columns.len() == 4000));
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            start.elapsed()
+        );
     }
 }
 

@@ -50,14 +50,20 @@ impl Part {
         matches!(self, Self::Object(members) if !members.is_empty())
     }
 
-    /// The part that a JSON pointer leads to.
-    pub(super) fn at(&self, pointer: &str) -> Option<&Self> {
+    /// The part that a JSON pointer leads to from this one. `pass` is called with each part on the way.
+    pub(super) fn at<'p>(
+        &'p self,
+        pointer: &str,
+        mut pass: impl FnMut(&'p Self),
+    ) -> Option<&'p Self> {
         pointer.split('/').skip(1).try_fold(self, |part, name| {
             let name = name.replace("~1", "/").replace("~0", "~");
-            match part {
+            let part = match part {
                 Self::List(parts) => parts.get(name.parse::<usize>().ok()?),
                 _ => part.get(&name),
-            }
+            }?;
+            pass(part);
+            Some(part)
         })
     }
 }
@@ -111,9 +117,11 @@ impl<'de> Visitor<'de> for Parts {
 
     fn visit_map<A: MapAccess<'de>>(self, mut input: A) -> Result<Part, A::Error> {
         let mut members = HashMap::new();
+        let mut place = 0;
+        // Of members with the same name, the last one counts.
         while let Some((name, part)) = input.next_entry::<String, Part>()? {
-            let place = members.len();
             members.insert(name, (place, part));
+            place += 1;
         }
         Ok(Part::Object(members))
     }

@@ -8,6 +8,8 @@ use crate::limits::Result;
 
 /// The most schemas around a schema. A map takes two levels of columns.
 const MOST_AROUND: usize = MOST_LEVELS / 2;
+/// The most bytes and values that all steps look at. A step may look at long texts and lists again.
+const MOST_WORK: usize = 4 << 20;
 /// The keywords by which other schemas add to the members that `unevaluatedProperties` knows.
 const ADDING: [&str; 9] = [
     "allOf",
@@ -53,6 +55,10 @@ impl JsonSchema {
             documents,
             around: Vec::new(),
             counter: Counter::new(),
+            work: 0,
+            // Draft 7 and those before it have no such keyword.
+            has_unevaluated: (root.get("$schema").and_then(Part::text))
+                .is_none_or(|draft| !draft.contains("json-schema.org/draft-0")),
         };
         let kind = typing.type_of(&root, &root);
         Self {
@@ -84,6 +90,10 @@ struct Typing<'s> {
     /// The schemas that a schema is within.
     around: Vec<&'s Part>,
     counter: Counter,
+    /// What the steps so far looked at.
+    work: usize,
+    /// True if the keyword `unevaluatedProperties` means something.
+    has_unevaluated: bool,
 }
 
 impl<'s> Typing<'s> {
@@ -92,7 +102,8 @@ impl<'s> Typing<'s> {
     fn type_of(&mut self, part: &'s Part, root: &'s Part) -> Result<Type> {
         self.counter.take()?;
         let is_within = self.around.iter().any(|&one| std::ptr::eq(one, part));
-        if is_within || self.around.len() >= MOST_AROUND {
+        self.work += looked_at(part, root);
+        if is_within || self.around.len() >= MOST_AROUND || self.work > MOST_WORK {
             return Ok(Type::Json);
         }
         self.around.push(part);
@@ -170,10 +181,10 @@ impl<'s> Typing<'s> {
         let is_closed = match additional {
             Some(additional) => matches!(additional, Part::Boolean(false)),
             None => {
-                matches!(
-                    part.get("unevaluatedProperties"),
-                    Some(Part::Boolean(false))
-                ) && ADDING.iter().all(|name| part.get(name).is_none())
+                let unevaluated = part.get("unevaluatedProperties");
+                self.has_unevaluated
+                    && matches!(unevaluated, Some(Part::Boolean(false)))
+                    && ADDING.iter().all(|name| part.get(name).is_none())
             }
         };
         if part.get("patternProperties").is_some_and(Part::has_members) {
@@ -215,9 +226,26 @@ impl<'s> Typing<'s> {
             found.copied()?
         };
         let is_pointer = fragment.is_empty() || fragment.starts_with('/');
-        let part = document.at(&decoded(fragment)).filter(|_| is_pointer)?;
-        Some((part, document))
+        let mut root = document;
+        let part = document.at(&decoded(fragment), |part| {
+            if identifier(part).is_some() {
+                root = part;
+            }
+        });
+        Some((part.filter(|_| is_pointer)?, root))
     }
+}
+
+/// The bytes and values that the step to a type looks at, about.
+fn looked_at(part: &Part, root: &Part) -> usize {
+    let length = |part: &Part, name| match part.get(name) {
+        Some(Part::Text(text)) => text.len(),
+        Some(Part::List(parts)) => parts.len(),
+        _ => 0,
+    };
+    let of_root = length(root, "$id") + length(root, "id");
+    let of_part = ["$ref", "$id", "id", "type", "enum"].map(|name| length(part, name));
+    of_root + of_part.iter().sum::<usize>()
 }
 
 /// The text of a URI's fragment, in which `%20` is a space.
@@ -228,7 +256,10 @@ fn decoded(fragment: &str) -> String {
         let (code, rest) = part.split_at_checked(2).unwrap_or(("", part));
         match u8::from_str_radix(code, 16) {
             Ok(byte) => bytes.push(byte),
-            Err(_) => bytes.extend([b"%", code.as_bytes()].concat()),
+            Err(_) => {
+                bytes.push(b'%');
+                bytes.extend(code.as_bytes());
+            }
         }
         bytes.extend(rest.as_bytes());
     }

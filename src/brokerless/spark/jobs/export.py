@@ -154,8 +154,9 @@ def _export(spark: SparkSession, writer: FileWriter, options: Options) -> Export
     tasks, manifest, writer = plan_consistently(options, lambda: plan(options, writer, target))
     if before is not None and before.plan != manifest.plan:
         raise ValueError(
-            f"{directory.path} has another export, or the logs{_OR_SCHEMAS if options.decode else ''} have changed "
-            "since it was begun: use another directory (if logs grow, only an export with endingOffsets can be resumed)"
+            f"{directory.path} has another export, with other options, or the logs"
+            f"{_OR_SCHEMAS if options.decode else ''} have changed since it was begun: use another directory (if logs "
+            "grow, only an export with endingOffsets can be resumed)"
         )
     if before is not None and Manifest.is_whole(directory):
         _check_there(directory, before)
