@@ -90,7 +90,7 @@ struct Typing<'s> {
     /// The schemas that a schema is within.
     around: Vec<&'s Part>,
     counter: Counter,
-    /// What the steps so far looked at.
+    /// The bytes and values that the steps so far looked at.
     work: usize,
     /// True if the keyword `unevaluatedProperties` means something.
     has_unevaluated: bool,
