@@ -101,6 +101,7 @@ def target(decoding: Decoding, topics: Collection[str | None], part: str) -> Tar
         ValueError: the choice of schemas needs one subject, and there is none, or it or the id is not known.
     """
     store, choice = decoding.schemas, decoding.schema
+    _check_subject(decoding)
     if choice is None and part == "value" and decoding.message is not None:
         choice = "latest"
     if store is None or choice == "writer":
@@ -168,6 +169,12 @@ def subject_of(decoding: Forms, topics: Collection[str | None], part: str) -> st
     if name is None or decoding.context in (None, DEFAULT_CONTEXT) or without_context(name) != name:
         return name
     return f":{decoding.context}:{name}"
+
+
+def _check_subject(decoding: Decoding) -> None:
+    """Refuse a subject that was given by name, and that the registry does not know."""
+    if decoding.schemas is not None and decoding.subject is not None:
+        decoding.schemas.latest(str(subject_of(decoding, (), "value")))
 
 
 def _has_fields(store: SchemaStore, schema: Schema) -> bool:

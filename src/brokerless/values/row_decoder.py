@@ -66,6 +66,7 @@ class Tally:
         count: their number.
         first: the place and error of the first one that does not decode.
         surplus: what they have although they decode, or are not to be decoded; "" for those that do not decode.
+        is_left_out: whether their rows were left out, because they do not decode.
     """
 
     topic: str | None
@@ -73,6 +74,7 @@ class Tally:
     count: int
     first: str = ""
     surplus: str = ""
+    is_left_out: bool = False
 
     @property
     def text(self) -> str:
@@ -80,7 +82,10 @@ class Tally:
         what = f"{self.topic or 'a log'}: {counted(self.count, self.part)}"
         if self.surplus:
             return f"{what} {'has' if self.count == 1 else 'have'} {self.surplus}"
-        return f"{what} {'does' if self.count == 1 else 'do'} not decode, the first at {self.first}"
+        what += f" {'does' if self.count == 1 else 'do'} not decode"
+        if self.is_left_out:
+            what += f" and {'is' if self.count == 1 else 'are'} left out"
+        return f"{what}, the first at {self.first}"
 
 
 def summed(tallies: Iterable[Tally]) -> list[Tally]:
@@ -223,7 +228,9 @@ class RowDecoder:
             raise _error(rows, row, part, errors[part][row].as_py())
         for part, places in failed.items():
             first = f"{_place(rows, places[0])}: {errors[part][places[0]]}"
-            self._failures = summed([*self._failures, Tally(topic, part, len(places), first)])
+            self._failures = summed(
+                [*self._failures, Tally(topic, part, len(places), first, is_left_out=self.leaves_out)]
+            )
         if self.leaves_out:
             left_out = set().union(*failed.values())
             decoded = decoded.take([row for row in range(decoded.num_rows) if row not in left_out])

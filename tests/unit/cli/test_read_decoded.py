@@ -43,6 +43,13 @@ def test_a_registry_decodes_to_nested_json(run, registries):
     ]
 
 
+def test_a_subject_that_the_registry_does_not_know_is_refused(run, registries):
+    read = ("read", registries / "confluent/logs", "--topic", "orders", "--decode", "value=registry", "--limit", 1)
+    result = run(*read, "--subject", "orders-valeu")
+    assert (result.code, "did you mean 'orders-value'?" in result.err) == (2, True)
+    assert run(*read, "--subject", "orders-value").code == 0
+
+
 def test_schemas_come_from_elsewhere(run, registries, tmp_path):
     logs, saved = registries / "confluent/logs", tmp_path / "saved.json"
     assert run("schemas", "list", logs, "--save", saved).code == 0

@@ -152,8 +152,8 @@ def test_on_error_keeps_ends_or_leaves_out(tmp_path):
     with pytest.raises(bl.errors.RecordDeserializationError, match="t-0, offset 1") as caught:
         next(rows)
     assert (caught.value.topic, caught.value.partition, caught.value.offset, caught.value.part) == ("t", 0, 1, "value")
-    for on in ("null", "skip"):
-        assert read[on].notes == [f"t: 1 value does not decode, the first at t-0, offset 1: {WRONG}"]
+    for on, then in (("null", ""), ("skip", " and is left out")):
+        assert read[on].notes == [f"t: 1 value does not decode{then}, the first at t-0, offset 1: {WRONG}"]
 
 
 WRONG = "the number has 8 bytes, and not 1"

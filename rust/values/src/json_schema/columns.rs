@@ -1,7 +1,6 @@
 //! A body of JSON text, as a value of a column.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use crate::column::Column;
 use crate::encode::{Fit, Misfit};
@@ -123,13 +122,11 @@ impl<'b> Walk<'b> {
             entries.push((self.input.name()?, self.input.value()?));
             is_more = self.input.more(b'}');
         }
-        // The last one of entries with the same key counts.
-        let named = entries.iter().map(|(name, _)| name.as_ref());
-        let last: HashMap<&str, usize> = named.zip(0..).collect();
+        let is_last = last_of_each(&entries);
         let (keys, values) = column.entries()?;
         let rest = std::mem::replace(&mut self.input, Input::new(""));
-        for (place, (name, text)) in entries.iter().enumerate() {
-            if last.get(name.as_ref()) == Some(&place) {
+        for ((name, text), is_last) in entries.iter().zip(is_last) {
+            if is_last {
                 keys.push_bytes(name.as_bytes())?;
                 self.input = Input::new(text);
                 self.value(step, values).map_err(Misfit::in_each)?;
@@ -147,6 +144,25 @@ impl<'b> Walk<'b> {
         column.push_null();
         Ok(())
     }
+}
+
+/// True for each entry that no later one has the key of: the last one counts.
+///
+/// A table of the keys would take several times the bytes of a body of short ones.
+fn last_of_each(entries: &[(Cow<'_, str>, &str)]) -> Vec<bool> {
+    let key = |place: usize| entries.get(place).map(|(name, _)| (name.as_ref(), place));
+    let mut order: Vec<usize> = (0..entries.len()).collect();
+    order.sort_unstable_by_key(|&place| key(place));
+    let mut is_last = vec![true; entries.len()];
+    for pair in order.windows(2) {
+        if let &[one, other] = pair
+            && key(one).map(|(name, _)| name) == key(other).map(|(name, _)| name)
+            && let Some(is_last) = is_last.get_mut(one)
+        {
+            *is_last = false;
+        }
+    }
+    is_last
 }
 
 /// The value that begins with a byte is none of its type.

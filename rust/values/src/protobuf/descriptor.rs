@@ -9,8 +9,8 @@ use brokerless_core::BytesFormat;
 
 use crate::limits::{Error, Result};
 use crate::protobuf::parse::{
-    Body, Enum, Extension, Field, File, Kind, MOST_ITEMS, MOST_LEVELS, MOST_NAME, Message,
-    Presence, too_long,
+    Body, Enum, Extension, Field, File, Items, Kind, MOST_LEVELS, MOST_NAME, Message, Presence,
+    too_long,
 };
 use crate::protobuf::wire::{Input, Wire};
 
@@ -36,7 +36,7 @@ pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
 impl<'t> File<'t> {
     /// Reads a file from its descriptor.
     pub(super) fn of_descriptor(bytes: &'t [u8]) -> Result<Self> {
-        Reader { items: 0 }.file(bytes).map_err(|error| {
+        Reader::default().file(bytes).map_err(|error| {
             Error::new(format!(
                 "the schema is no .proto file, and as base64 it is no FileDescriptorProto: {error}"
             ))
@@ -167,9 +167,9 @@ impl Features {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Reader {
-    items: usize,
+    items: Items,
 }
 
 impl Reader {
@@ -222,7 +222,7 @@ impl Reader {
                 "messages are nested more than {MOST_LEVELS} levels deep"
             )));
         }
-        self.count()?;
+        self.items.count()?;
         let (mut name, mut fields, mut body) = (None, Vec::new(), Body::default());
         let (mut is_entry, mut oneofs) = (false, 0);
         each(value.bytes()?, |number, value| {
@@ -269,7 +269,7 @@ impl Reader {
 
     /// Reads a field, and the name of the message that it extends.
     fn field<'t>(&mut self, value: Value<'t>) -> Result<(Option<&'t str>, Field<'t>)> {
-        self.count()?;
+        self.items.count()?;
         let (mut name, mut extended, mut number, mut oneof) = (None, None, 0, None);
         let (mut label, mut kind, mut kind_name, mut is_optional) = (1, 0, None, false);
         let mut features = Features::default();
@@ -336,7 +336,7 @@ impl Reader {
             match number {
                 1 => name = Some(value.name()?),
                 2 => {
-                    self.count()?;
+                    self.items.count()?;
                     let (mut name, mut found) = (None, 0);
                     each(value.bytes()?, |number, value| {
                         match number {
@@ -357,16 +357,6 @@ impl Reader {
             name: name.ok_or_else(|| nameless("enum"))?,
             values,
         })
-    }
-
-    fn count(&mut self) -> Result<()> {
-        self.items += 1;
-        if self.items > MOST_ITEMS {
-            return Err(Error::new(format!(
-                "the schema has more than {MOST_ITEMS} fields, messages and values"
-            )));
-        }
-        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) const MOST_LEVELS: u32 = 32;
 /// The most bytes of a full name.
 pub(super) const MOST_NAME: usize = 512;
 /// The most fields, messages and values of enums in a file.
-pub(super) const MOST_ITEMS: usize = 1 << 20;
+const MOST_ITEMS: usize = 1 << 20;
 
 /// A file.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl<'t> File<'t> {
     pub(super) fn parse(text: &'t str) -> Result<Self> {
         let mut parser = Parser {
             tokens: Tokens::new(text)?,
-            items: 0,
+            items: Items::default(),
         };
         parser.file()
     }
@@ -119,7 +119,7 @@ impl<'t> File<'t> {
 
 struct Parser<'t> {
     tokens: Tokens<'t>,
-    items: usize,
+    items: Items,
 }
 
 /// The options of a field, a message or a file that change how a body is decoded.
@@ -225,7 +225,7 @@ impl<'t> Parser<'t> {
                 "messages are nested more than {MOST_LEVELS} levels deep"
             )));
         }
-        self.count()?;
+        self.items.count()?;
         let (mut fields, mut body) = (Vec::new(), Body::default());
         let mut options = Options::default();
         let mut oneofs = 0;
@@ -275,7 +275,7 @@ impl<'t> Parser<'t> {
         body: &mut Body<'t>,
         level: u32,
     ) -> Result<()> {
-        self.count()?;
+        self.items.count()?;
         let is_label = matches!(word, "optional" | "required" | "repeated");
         let named = if is_label { self.word("a type")? } else { word };
         let named = self.whole_name(named)?;
@@ -340,7 +340,7 @@ impl<'t> Parser<'t> {
                 "option" => self.option(&mut Options::default())?,
                 "reserved" => self.skip(b';')?,
                 value => {
-                    self.count()?;
+                    self.items.count()?;
                     self.symbol(b'=')?;
                     let number = i32::try_from(self.integer()?)
                         .map_err(|_| Error::new(format!("{value} has more than 32 bits")))?;
@@ -522,10 +522,16 @@ impl<'t> Parser<'t> {
         let value = i64::from(value);
         Ok(if is_negative { -value } else { value })
     }
+}
 
-    fn count(&mut self) -> Result<()> {
-        self.items += 1;
-        if self.items > MOST_ITEMS {
+/// The number of fields, messages and values of enums so far.
+#[derive(Debug, Default)]
+pub(super) struct Items(usize);
+
+impl Items {
+    pub(super) fn count(&mut self) -> Result<()> {
+        self.0 += 1;
+        if self.0 > MOST_ITEMS {
             return Err(Error::new(format!(
                 "the schema has more than {MOST_ITEMS} fields, messages and values"
             )));

@@ -204,7 +204,10 @@ def leaf_paths(schema: pa.Schema) -> list[str]:
     try:
         pq.ParquetWriter(file, schema).close()
     except pa.ArrowNotImplementedError as error:
-        raise ValueError(f"{error}") from error
+        raise ValueError(
+            f"Parquet cannot hold the decoded types: {error}. Choose the schema `writer`, whose values are JSON text, "
+            "or the format `json`"
+        ) from error
     made = pq.ParquetFile(file).schema
     return [made.column(place).path for place in range(len(made))]
 
