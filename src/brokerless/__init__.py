@@ -61,6 +61,7 @@ _ALSO = (
     "LogDirFiles",
     "LogDirWriter",
     "LogWriter",
+    "Matches",
     "MissingPartition",
     "OffsetAndTimestamp",
     "Reader",

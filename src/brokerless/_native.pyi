@@ -19,6 +19,7 @@ from typing_extensions import Buffer
 
 from brokerless.io.file_window import Readable
 from brokerless.log.defect import Defect
+from brokerless.log.search import Criterion
 from brokerless.log.split import Split
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "RecordRows",
     "RunReader",
     "SchemaDecoder",
+    "Search",
     "SegmentConversion",
     "SegmentEnd",
     "SegmentErasure",
@@ -601,6 +603,29 @@ class RunReader:
     def __next__(self) -> pa.RecordBatch | tuple[Any, ...]: ...
 
 @final
+class Search:
+    """The criteria of the records that are sought, and the progress of the search. Several readers may share it.
+
+    Args:
+        criteria: a record meets all of them.
+        is_inverted: find the records that do not meet all criteria.
+        producer_ids: the ids of the producers whose records are searched; empty: all.
+
+    Raises:
+        ValueError: a pattern does not compile, or there are too many texts.
+    """
+
+    def __new__(
+        cls, criteria: Sequence[Criterion], *, is_inverted: bool = False, producer_ids: Sequence[int] = ...
+    ) -> Self: ...
+    @property
+    def progress(self) -> tuple[int, int]:
+        """The number of records, and of bytes of files, searched so far."""
+
+    def stop(self) -> None:
+        """End all readers of this search soon."""
+
+@final
 class SplitReader:
     """An iterator over the rows of a split. Between rows, it yields the fields of each `Defect` as a tuple.
 
@@ -617,6 +642,7 @@ class SplitReader:
         max_rows: an iteration step ends after the Kafka batch with which it has this many rows.
         max_bytes: a step also ends after the Kafka batch with which it has this many bytes of Arrow data.
         spark: use Spark's types; see `Decoder`.
+        search: the records to return; None: all.
 
     Raises:
         CorruptRecordError: raised at the damage, after all rows before it were returned.
@@ -635,6 +661,7 @@ class SplitReader:
         max_rows: int = 65536,
         max_bytes: int = ...,
         spark: bool = False,
+        search: Search | None = None,
     ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> pa.RecordBatch | tuple[Any, ...]: ...

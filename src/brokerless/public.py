@@ -10,6 +10,7 @@ from brokerless.rewriting.convert import Conversion as Conversion
 from brokerless.rewriting.erase import Erasure as Erasure
 from brokerless.log.defect import Defect as Defect
 from brokerless.log.log import Log as Log
+from brokerless.log.matches import Matches as Matches
 from brokerless.log.reader import (
     KAFKA_COLUMNS as KAFKA_COLUMNS,
     Reader as Reader,

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What is read at once stays in the cache of a core until its checksum is computed.
-const BLOCK: usize = 256 << 10;
+pub(crate) const BLOCK: usize = 256 << 10;
 
 pub(crate) fn run(threads: usize, files: &[String]) -> Result<(), Box<dyn Error>> {
     let next = AtomicUsize::new(0);
@@ -28,6 +28,15 @@ pub(crate) fn run(threads: usize, files: &[String]) -> Result<(), Box<dyn Error>
 }
 
 fn pass(path: &str, buffer: &mut Vec<u8>) -> Result<(), Box<dyn Error>> {
+    each_batch(path, buffer, |batch| super::checked(batch).map(|_| ()))
+}
+
+/// Calls `visit` with each batch of a file, which is read through `buffer`.
+pub(crate) fn each_batch(
+    path: &str,
+    buffer: &mut Vec<u8>,
+    mut visit: impl FnMut(&[u8]) -> Result<(), Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
     let mut file = File::open(path)?;
     let mut held = 0;
     loop {
@@ -42,7 +51,7 @@ fn pass(path: &str, buffer: &mut Vec<u8>) -> Result<(), Box<dyn Error>> {
             if size > held - at {
                 break;
             }
-            super::checked(&buffer[at..held])?;
+            visit(&buffer[at..at + size])?;
             at += size;
         }
         buffer.copy_within(at..held, 0);

@@ -3,12 +3,14 @@
 //! batch's records section, its compression at the codec's default level, and CRC. With `recode` and a codec's number, both
 //! ways: CRC, decompression, compression, and CRC.
 //!
-//! `crc THREADS FILE...` is one pass over files that are read meanwhile, by several threads: CRC alone.
+//! `crc THREADS FILE...` is one pass over files that are read meanwhile, by several threads: CRC alone. So is `find THREADS
+//! crc|plain TEXT FILE...`: CRC or not, decompression, and a search for the text.
 //!
 //! The file is trusted: this is a measuring rod, not a reader.
 
 mod crc;
 mod encode;
+mod find;
 
 use std::error::Error;
 use std::io::{BufRead, Write, stdin, stdout};
@@ -24,6 +26,17 @@ struct Scratch {
     zstd: zstd_safe::DCtx<'static>,
 }
 
+impl Scratch {
+    fn new() -> Self {
+        Self {
+            decoded: vec![0; 64 << 20],
+            gzip: libdeflater::Decompressor::new(),
+            snappy: snap::raw::Decoder::new(),
+            zstd: zstd_safe::DCtx::create(),
+        }
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args()
         .nth(1)
@@ -35,13 +48,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             .ok_or("usage: brokerless-limit crc THREADS FILE...")?;
         return crc::run(threads.parse()?, files);
     }
+    if path == "find" {
+        let rest: Vec<String> = std::env::args().skip(2).collect();
+        let [threads, checks, text, files @ ..] = rest.as_slice() else {
+            return Err("usage: brokerless-limit find THREADS crc|plain TEXT FILE...".into());
+        };
+        return find::run(threads.parse()?, checks == "crc", text, files);
+    }
     let log = std::fs::read(path)?;
-    let mut scratch = Scratch {
-        decoded: vec![0; 64 << 20],
-        gzip: libdeflater::Decompressor::new(),
-        snappy: snap::raw::Decoder::new(),
-        zstd: zstd_safe::DCtx::create(),
-    };
+    let mut scratch = Scratch::new();
     if let Some(codec) = std::env::args().nth(3) {
         let codec = codec.parse()?;
         let mut room = encode::Room::new()?;

@@ -66,6 +66,7 @@ pub use read::fetch::{AbortedTransaction, Fetch, Progress, Selection};
 pub use read::file::{ReadAt, ReadError, batch_offsets_at};
 pub use read::profile::{BatchSize, Profile, ProfileFact, ProfileGroup, ProfileSums};
 pub use read::row_column::RowColumn;
+pub use read::search::{Criterion, Part as SearchedPart, Search, Test, TextTest};
 pub use read::segment_check::{
     EpochRange, OffsetGap, ProducerSequences, SegmentSummary, SequenceGap, UncheckedSegment,
     check_segment,

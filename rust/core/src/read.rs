@@ -12,6 +12,7 @@ pub(crate) mod fetch;
 pub(crate) mod file;
 pub(crate) mod profile;
 pub(crate) mod row_column;
+pub(crate) mod search;
 pub(crate) mod segment_check;
 pub(crate) mod segment_timestamp_search;
 pub(crate) mod soundness;

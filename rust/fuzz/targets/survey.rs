@@ -1,8 +1,10 @@
 //! Fuzz targets of surveys of damage, and of reads of one split.
 
+use std::sync::Arc;
+
 use brokerless_core::{
-    Columns, DecodeOptions, Defect, Header, Part, SegmentFiles, Split, SplitReader, Step, Survey,
-    SurveyedSegment, crc32c,
+    Columns, Criterion, DecodeOptions, Defect, Header, Part, Search, SearchedPart, SegmentFiles,
+    Split, SplitReader, Step, Survey, SurveyedSegment, Test, TextTest, crc32c,
 };
 
 use super::MAX_BATCH_BYTES;
@@ -64,6 +66,7 @@ impl SegmentFiles for NoIndex {
 struct Rows {
     offsets: Vec<i64>,
     timestamps: Vec<i64>,
+    keys: Vec<Option<Vec<u8>>>,
     /// Headers of batches, each with the number of its rows.
     batches: Vec<(Header, usize)>,
 }
@@ -95,6 +98,7 @@ fn read(data: &[u8], split: &Split, options: DecodeOptions) -> Option<Rows> {
     let mut read = Rows {
         offsets: Vec::new(),
         timestamps: Vec::new(),
+        keys: Vec::new(),
         batches: Vec::new(),
     };
     let mut is_sound = true;
@@ -107,6 +111,10 @@ fn read(data: &[u8], split: &Split, options: DecodeOptions) -> Option<Rows> {
         assert!(columns.rows() > 0);
         read.offsets.extend(columns.offsets.iter().flatten());
         read.timestamps.extend(columns.timestamps.iter().flatten());
+        let keys = columns.keys.iter();
+        read.keys.extend(
+            keys.flat_map(|keys| (0..columns.rows()).map(|row| keys.get(row).map(<[u8]>::to_vec))),
+        );
         for batch in &columns.batches {
             match read.batches.last_mut() {
                 // A large batch comes in parts.
@@ -114,13 +122,13 @@ fn read(data: &[u8], split: &Split, options: DecodeOptions) -> Option<Rows> {
                 _ => read.batches.push((batch.header, batch.rows)),
             }
         }
-        columns.clear();
+        columns.reuse();
     }
     is_sound.then_some(read)
 }
 
 /// A read ends. If the headers describe the records correctly, rows made from headers alone equal the rows of the
-/// records, and a minimum timestamp leaves out only rows below it.
+/// records, a minimum timestamp leaves out only rows below it, and a search for a key finds the rows that have it.
 pub(crate) fn split(data: &[u8]) {
     let segment = segment(data);
     let range = crc32c(data) >> 8;
@@ -146,6 +154,7 @@ pub(crate) fn split(data: &[u8]) {
         max_batch_bytes: MAX_BATCH_BYTES,
         by_headers,
         min_timestamp,
+        search: None,
     };
     let columns = || {
         let mut columns = Columns::default();
@@ -184,4 +193,24 @@ pub(crate) fn split(data: &[u8]) {
         late.map(|(_, offset, _)| offset).collect()
     };
     assert_eq!(wanted(&late), wanted(&whole));
+
+    let Some(Some(key)) = whole.keys.get(whole.keys.len() / 2) else {
+        return;
+    };
+    let test = TextTest {
+        texts: vec![key.clone()],
+        is_whole: true,
+        ..TextTest::default()
+    };
+    let criterion = Criterion::new(SearchedPart::Key, Test::Texts(test)).unwrap();
+    let search = Search::new(vec![criterion], false, Vec::new());
+    let searching = DecodeOptions {
+        search: Some(Arc::new(search)),
+        ..options(columns(), false, i64::MIN)
+    };
+    let found = read(data, &split, searching).unwrap();
+    let has_key = |(_, of_row): &(&i64, &Option<Vec<u8>>)| of_row.as_ref() == Some(key);
+    let rows = whole.offsets.iter().zip(&whole.keys);
+    let expected: Vec<i64> = rows.filter(has_key).map(|(offset, _)| *offset).collect();
+    assert_eq!(found.offsets, expected);
 }

@@ -177,6 +177,7 @@ impl TaskReader {
             max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,
             by_headers: true,
             min_timestamp: self.min_timestamp,
+            search: None,
         };
         let reader = SplitReader::new(planned, file, is_planned, Index::of(&split), options)
             .map_err(|error| TaskError::of_read(error, &split.path))?;

@@ -55,6 +55,7 @@ mod _native {
         profile::Profile,
         rows::row_schema,
         scan::{batch_schema, scan},
+        search::Search,
         segment_check::{PlainSegment, ProducerSequences, batch_offsets_at, check_segment},
         soundness::Soundness,
         split_reader::{RunReader, SplitReader},

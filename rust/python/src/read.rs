@@ -13,6 +13,7 @@ pub(crate) mod key_sketch;
 pub(crate) mod profile;
 pub(crate) mod rows;
 pub(crate) mod scan;
+pub(crate) mod search;
 pub(crate) mod segment_check;
 pub(crate) mod soundness;
 pub(crate) mod split_reader;

@@ -20,6 +20,7 @@ from brokerless.cli.convert import convert
 from brokerless.cli.dump import dump
 from brokerless.cli.erase import erase
 from brokerless.cli.exit_codes import DAMAGE, FAILURE, MEANINGS, UNREAD, Ended, of_interrupt
+from brokerless.cli.find import find
 from brokerless.cli.finding import finding
 from brokerless.cli.groups import groups
 from brokerless.cli.ls import ls
@@ -68,7 +69,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 _JOBS = {
-    "Look": (ls, read, offsets, dump, groups, transactions, producers, cluster, schemas, report),
+    "Look": (ls, read, find, offsets, dump, groups, transactions, producers, cluster, schemas, report),
     "Check and heal": (check, finding, recover, repair, rescue),
     "Change": (compact, retain, convert, erase, truncate),
     "Write, serve, and run on Spark": (produce, serve, spark),
@@ -114,12 +115,11 @@ def cli() -> None:
 
     PATH is the data directory of a broker (its log.dirs, or a copy or snapshot of it), one partition's directory in it,
     or one .log file. A TIME is ms since 1970, ISO 8601 (UTC if it has no zone), or a time before now: -1h, yesterday. A
-    SIZE is a number of bytes, or has a unit: 500MB is 500 * 10^6 bytes, 512MiB is 512 * 2^20. `brokerless VERB --help`
-    explains a verb.
+    SIZE is a number of bytes, or has a unit: 500MB, 512MiB. `brokerless VERB --help` explains a verb.
 
     \b
-    brokerless ls /var/lib/kafka/data
     brokerless check /var/lib/kafka/data
+    brokerless find /var/lib/kafka/data --topic orders --any A-1017
     brokerless read /var/lib/kafka/data --topic orders --limit 10
     """
 

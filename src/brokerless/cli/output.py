@@ -65,6 +65,8 @@ def open_sink(form: str, output: str | None, lines: Lines, schema: pa.Schema) ->
 def _json_writer(file: BinaryIO, lines: Lines) -> Write:
     def write(rows: pa.RecordBatch) -> None:
         file.write(lines(rows))
+        # A reader of a pipe waits for them.
+        file.flush()
 
     return write
 

@@ -6,6 +6,7 @@ Modules:
     access.py                  owners and permissions of what is created
     file_window.py             a file read through one reused buffer
     runner.py, processes.py    calls that run several at a time, in threads or in processes
+    streams.py                 iterators that threads run ahead of their reader
     interrupts.py              interrupts that wait for the end of a change
     cores.py, chunking.py      the cores of this process; work divided by bytes
     clock.py                   the time

@@ -7,6 +7,10 @@ Modules:
     offset_range.py            the offset range of a read, resolved from words, offsets and times
     split.py                   a read divided into ranges of files
     reader.py                  splits decoded into Arrow
+    read_options.py            the options of reads that many functions pass on
+    search.py                  what a record must hold to be found
+    matches.py                 the records that a search finds
+    surroundings.py            the records around others
     offsets_for_times.py       offsets for times: the time index, and the broker's rules
     unlikely_times.py          timestamps in the future, or in another unit than ms
     end_offsets.py             the log end offset at past times

@@ -10,10 +10,12 @@ from brokerless.arguments import to_ms
 from brokerless.errors import BrokerlessError
 from brokerless.io import storage
 from brokerless.log import offsets_for_times
+from brokerless.log.matches import Matches
 from brokerless.log.offset_range import bounds, check_word, stable_end, visible_end
 from brokerless.log.partition_files import PartitionFiles
 from brokerless.log.reader import Reader
 from brokerless.log.registry import COLUMNS, partitions_beside, schemas_of
+from brokerless.log.search import Search
 from brokerless.log.segment import NO_END
 from brokerless.log.split import Split, make_splits
 from brokerless.notes import collected, note
@@ -22,7 +24,8 @@ from brokerless.wording import counted
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Unpack
 
     import pyarrow as pa
 
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from brokerless.log.defect import Defect
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.offsets_for_times import OffsetAndTimestamp
+    from brokerless.log.read_options import ReadOptions
+    from brokerless.log.search import Headers, Texts
     from brokerless.log.segment import Segment
     from brokerless.log.split import OnCorrupt
     from brokerless.schemas.store import SchemaStore
@@ -404,6 +409,66 @@ class Log:
         reader = Reader(splits, columns, check_crcs=check_crcs, limit=limit, decode=decoding, topics=[self.topic])
         reader.notes += notes
         return reader
+
+    def find(
+        self,
+        *,
+        any: Texts | None = None,  # noqa: A002 - the option's name
+        key: Texts | None = None,
+        value: Texts | None = None,
+        headers: Headers | None = None,
+        exact: bool = False,
+        regex: bool = False,
+        ignore_case: bool = False,
+        null_value: bool = False,
+        invert: bool = False,
+        producer_ids: Iterable[int] = (),
+        around: int = 0,
+        **options: Unpack[ReadOptions],
+    ) -> Matches:
+        """Find records: those that meet all of these conditions, in offset order.
+
+        A batch whose bytes do not contain the text is left out after its checksum, without a look at its records.
+
+        Args:
+            any: a text that the key, the value, or the name or the value of a header contains. Here and below, text or
+                bytes, or several, of which one suffices: thousands take hardly longer than one.
+            key: a text that the key contains.
+            value: a text that the value contains.
+            headers: the names of headers that the record has; or a dict of names, each with a text that the header's
+                value contains, or None.
+            exact: a text is the whole field, not a part of it.
+            regex: the texts are regular expressions, in the syntax of Rust's `regex`.
+            ignore_case: upper and lower case are the same.
+            null_value: the value is null.
+            invert: find the records that do not meet all conditions.
+            producer_ids: search only the batches of these producers.
+            around: the number of records before and after each match that are returned, too. The rows then have the
+                column `match`.
+            options: as of `read`: offsets, times, `isolation_level`, `on_corrupt`, `columns`, `check_crcs`, `limit` (of
+                matches) and `decode`.
+
+        Raises:
+            ValueError: nothing is sought, a pattern does not compile, or as `read` raises it.
+            CorruptRecordError: raised at the damage, after all matches before it were returned.
+
+        >>> Log(SAMPLE).find(key="k1", exact=True, limit=2, columns=["offset"]).read_all().to_pydict()
+        {'offset': [1, 2]}
+        """
+        search = Search.of(
+            any=any,
+            key=key,
+            value=value,
+            headers=headers,
+            exact=exact,
+            regex=regex,
+            ignore_case=ignore_case,
+            null_value=null_value,
+            invert=invert,
+            producer_ids=producer_ids,
+        )
+        options["decode"] = self._with_schemas(options.get("decode"))
+        return Matches([self], search, options, around=around)
 
     def _with_schemas(self, decode: Decoding | Mapping[str, object] | str | None) -> Decoding | None:
         """Return a decoding with its schemas: if it has none, those in the topic `_schemas` of the log directory."""

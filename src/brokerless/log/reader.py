@@ -14,6 +14,7 @@ from brokerless import _native
 from brokerless.arguments import check_number, check_several, unknown
 from brokerless.errors import CorruptRecordError, is_disk_error, located
 from brokerless.io import storage
+from brokerless.io.streams import in_order
 from brokerless.layout import commit_journal, file_names
 from brokerless.log.defect import Defect
 from brokerless.log.segment import NO_END, Segment, open_log
@@ -23,7 +24,7 @@ from brokerless.values.decoding import Decoding
 from brokerless.values.row_decoder import RowDecoder, default_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -47,6 +48,8 @@ class Reader:
             share.
         topics: the topics of all splits, which determine the types of decoded values; None: those of `splits`, if it is
             a sequence.
+        search: the records to return; None: all.
+        threads: the number of threads that read splits in advance. The order of the rows does not depend on it.
 
     Attributes:
         schema: the Arrow schema of the rows.
@@ -77,6 +80,8 @@ class Reader:
         limit: int | None = None,
         decode: RowDecoder | Decoding | Mapping[str, object] | str | None = None,
         topics: Collection[str | None] | None = None,
+        search: _native.Search | None = None,
+        threads: int = 1,
     ) -> None:
         check_several("columns", columns)
         if limit is not None:
@@ -95,7 +100,9 @@ class Reader:
         self._found = _Found()
         self.lost, self.notes = self._found.lost, self._found.notes
         stored = self._columns if decoder is None else decoder.input_columns
-        rows = _rows(splits, stored, self._found, check_crcs=check_crcs, for_spark=self._is_for_spark)
+        read = partial(_rows_of, columns=stored, check_crcs=check_crcs, for_spark=self._is_for_spark, search=search)
+        stop = (lambda: None) if search is None else search.stop
+        rows = _rows(splits, self._found, read, threads, stop)
         is_cut_late = decoder is not None and decoder.leaves_out
         if limit is not None and not is_cut_late:
             rows = _first(limit, rows)
@@ -184,8 +191,30 @@ def _decoded(
 
 
 def _rows(
-    splits: Iterable[Split], columns: Sequence[str], found: _Found, *, check_crcs: bool, for_spark: bool
+    splits: Iterable[Split],
+    found: _Found,
+    read: Callable[[Split], Generator[pa.RecordBatch | Defect | int, None, None]],
+    threads: int,
+    stop: Callable[[], None],
 ) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the rows of all splits, and collect what else is found. More than one thread reads splits in advance."""
+    planned = _planned(splits, found)
+    if threads > 1:
+        parts = in_order((partial(read, split) for split in planned), threads, stop)
+    else:
+        parts = (part for split in planned for part in read(split))
+    with contextlib.closing(parts):
+        for part in parts:
+            if isinstance(part, int):
+                found.null_timestamps += part
+            elif isinstance(part, Defect):
+                found.lost.append(part)
+                found.notes.append(str(part))
+            else:
+                yield part
+
+
+def _planned(splits: Iterable[Split], found: _Found) -> Iterator[Split]:
     remaining = iter(splits)
     while True:
         # An iterator may plan a split only now.
@@ -194,20 +223,28 @@ def _rows(
         found.notes += notes
         if split is None:
             return
-        before = found.null_timestamps
-        with contextlib.ExitStack() as closing:
-            closing.enter_context(located(split.path))
-            parts = _Parts(split, columns, closing, check_crcs=check_crcs, for_spark=for_spark)
-            for part in parts:
-                if isinstance(part, tuple):
-                    path, *lost = part
-                    found.lost.append(Defect(path or split.path, *lost))
-                    found.notes.append(str(found.lost[-1]))
-                    continue
-                found.null_timestamps = before + parts.null_timestamps
-                # The decoder stops only between Kafka batches, and a batch may hold more records than the limit.
-                for start in range(0, part.num_rows, _MAX_ROWS):
-                    yield part.slice(start, _MAX_ROWS)
+        yield split
+
+
+def _rows_of(
+    split: Split, *, columns: Sequence[str], check_crcs: bool, for_spark: bool, search: _native.Search | None
+) -> Generator[pa.RecordBatch | Defect | int, None, None]:
+    """Yield the rows of a split, its losses, and the numbers of timestamps that became null for Spark."""
+    nulls = 0
+    with contextlib.ExitStack() as closing:
+        closing.enter_context(located(split.path))
+        parts = _Parts(split, columns, closing, check_crcs=check_crcs, for_spark=for_spark, search=search)
+        for part in parts:
+            if isinstance(part, tuple):
+                path, *lost = part
+                yield Defect(path or split.path, *lost)
+                continue
+            if new := parts.null_timestamps - nulls:
+                nulls += new
+                yield new
+            # The decoder stops only between Kafka batches, and a batch may hold more records than the limit.
+            for start in range(0, part.num_rows, _MAX_ROWS):
+                yield part.slice(start, _MAX_ROWS)
 
 
 class _Parts:
@@ -221,8 +258,10 @@ class _Parts:
         *,
         check_crcs: bool,
         for_spark: bool,
+        search: _native.Search | None,
     ) -> None:
         self._split, self._columns, self._closing, self._for_spark = split, columns, closing, for_spark
+        self._search = search
         self._skips = split.on_corrupt == "skip"
         opened = partial(self._opened, check_crcs=check_crcs)
         # A reader that skips damage reads the whole file at once. Without checksums, it does not know all damage.
@@ -272,6 +311,7 @@ class _Parts:
             check_crcs=check_crcs,
             max_rows=_MAX_ROWS,
             spark=self._for_spark,
+            search=self._search,
         )
 
 

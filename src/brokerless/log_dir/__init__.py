@@ -2,6 +2,7 @@
 
 Modules:
     log_dirs.py                log directories for reading: topics, partitions, replicas
+    key_partitions.py          the partitions to which the default partitioner sends keys
     writer.py, root_writer.py  one log directory open for writing; its own files
     topics.py                  the topics that a write creates, and checks of existing ones
     transactional_ids.py       the producer and the open transaction of each transactional id

@@ -13,8 +13,11 @@ from brokerless.layout import commit_journal, file_names
 from brokerless.layout.file_names import InactivePartition, chosen_topics, is_chosen
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, partitions_in
 from brokerless.log.log import Log
+from brokerless.log.matches import Matches
 from brokerless.log.reader import Reader
 from brokerless.log.registry import COLUMNS, partitions_beside, schemas_of
+from brokerless.log.search import Search
+from brokerless.log_dir.key_partitions import likely_first
 from brokerless.metadata.directory import has_metadata_log
 from brokerless.notes import note
 from brokerless.schemas.schema import SCHEMAS_TOPIC
@@ -23,11 +26,14 @@ from brokerless.values.forms import Forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Unpack
 
     import pyarrow as pa
 
     from brokerless.arguments import Time
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
+    from brokerless.log.read_options import ReadOptions
+    from brokerless.log.search import Headers, Texts
     from brokerless.log.split import OnCorrupt
     from brokerless.schemas.store import SchemaStore
 
@@ -273,6 +279,78 @@ class LogDirs:
             decode=decode,
         )
         return reader.read_all()
+
+    def find(
+        self,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[int] | None = None,
+        *,
+        any: Texts | None = None,  # noqa: A002 - the option's name
+        key: Texts | None = None,
+        value: Texts | None = None,
+        headers: Headers | None = None,
+        exact: bool = False,
+        regex: bool = False,
+        ignore_case: bool = False,
+        null_value: bool = False,
+        invert: bool = False,
+        producer_ids: Iterable[int] = (),
+        around: int = 0,
+        **options: Unpack[ReadOptions],
+    ) -> Matches:
+        """Find records: those that meet all of these conditions, partition after partition.
+
+        With `key` and `exact`, the partitions to which the default partitioner sends these keys come first.
+
+        A batch whose bytes do not contain the text is left out after its checksum, without a look at its records.
+
+        Args:
+            topics: the topics to search, by name or glob; None: all but Kafka's internal ones.
+            partitions: the partition numbers to search; None: all.
+            any: a text that the key, the value, or the name or the value of a header contains. Here and below, text or
+                bytes, or several, of which one suffices: thousands take hardly longer than one.
+            key: a text that the key contains.
+            value: a text that the value contains.
+            headers: the names of headers that the record has; or a dict of names, each with a text that the header's
+                value contains, or None.
+            exact: a text is the whole field, not a part of it.
+            regex: the texts are regular expressions, in the syntax of Rust's `regex`.
+            ignore_case: upper and lower case are the same.
+            null_value: the value is null.
+            invert: find the records that do not meet all conditions.
+            producer_ids: search only the batches of these producers.
+            around: the number of records before and after each match that are returned, too. The rows then have the
+                column `match`.
+            options: as of `read`: offsets, times, `isolation_level`, `on_corrupt`, `columns`, `check_crcs`, `limit` (of
+                matches) and `decode`.
+
+        Raises:
+            ValueError: nothing is sought, a pattern does not compile, or as `read` raises it.
+            CorruptRecordError: raised at the damage, after all matches before it were returned.
+
+        >>> rows = LogDirs(SAMPLE_DIR).find(["headers"], key="k1", columns=["partition", "offset"])
+        >>> rows.read_all().num_rows, rows.searched
+        (32, 120)
+        """
+        logs = self.readable(topics, partitions)
+        search = Search.of(
+            any=any,
+            key=key,
+            value=value,
+            headers=headers,
+            exact=exact,
+            regex=regex,
+            ignore_case=ignore_case,
+            null_value=null_value,
+            invert=invert,
+            producer_ids=producer_ids,
+        )
+        decode = options.get("decode")
+        options["decode"] = None if decode is None else self.with_schemas(Decoding.of(decode))
+        first, notes = likely_first(logs, search.whole_keys)
+        matches = Matches(first, search, options, around=around)
+        matches.notes += notes
+        return matches
 
     def with_schemas(self, decode: _Forms) -> _Forms:
         """Return a `Decoding` or `Encoding` with its schemas: if it has none, those in the topic `_schemas`.

@@ -22,6 +22,7 @@ REWRITE = ("DIR", "--topic", "t", "--dry-run")
 COMMANDS = {
     "ls": (("DIR",), {DAMAGE: "segment-cut"}),
     "read": (("DIR",), {DAMAGE: "batch-crc"}),
+    "find": (("DIR", "--any", "v"), {DAMAGE: "batch-crc"}),
     "offsets": (("DIR", "--timestamp", "1"), {DAMAGE: "segment-missing"}),
     "dump": (("DIR/t-0",), {DAMAGE: "batch-crc"}),
     "producers": (("DIR",), {DAMAGE: "checkpoint-reset"}),

@@ -65,6 +65,12 @@ impl Decoder {
         }
     }
 
+    /// True if the search is to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let search = self.fetch.search.as_ref();
+        search.is_some_and(|search| search.is_stopped())
+    }
+
     /// Forgets the previous batches, but still leaves out the rows that have been returned.
     pub(crate) fn restart(&mut self, order: (i64, i64)) {
         self.fetch.leave_out_below(self.next_offset);
@@ -129,6 +135,9 @@ impl Decoder {
                     return Err(error);
                 }
             }
+        }
+        if let Some(search) = &self.fetch.search {
+            search.count_bytes(consumed);
         }
         Ok(consumed)
     }

@@ -6,6 +6,7 @@
 mod partial_batch;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::format::batch::{BATCH_OVERHEAD, Header};
@@ -15,6 +16,7 @@ use crate::format::record::{self, Headers, Record};
 use crate::format::walk::{check_first_offset, is_before};
 use crate::read::columns::{Columns, Row};
 use crate::read::fast_decode::{self, Base, Payload};
+use crate::read::search::Search;
 use partial_batch::PartialBatch;
 
 /// A transaction that ended with an ABORT marker.
@@ -127,9 +129,17 @@ impl Selection {
     }
 
     #[inline]
+    fn has(&self, offset: i64) -> bool {
+        offset >= self.start_offset && is_before(offset, self.end_offset)
+    }
+
+    #[inline]
     fn push(&self, row: Row<'_>, columns: &mut Columns) -> Result<()> {
-        let is_wanted = row.offset >= self.start_offset && is_before(row.offset, self.end_offset);
-        if is_wanted { columns.push(row) } else { Ok(()) }
+        if self.has(row.offset) {
+            columns.push(row)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -156,6 +166,8 @@ pub struct Fetch {
     /// True to make rows from a batch's header alone, if all wanted columns follow from the header. The records are
     /// then not validated, but the checksum is. If checksums are not checked, the records are read.
     pub by_headers: bool,
+    /// The records to return; None for all.
+    pub search: Option<Arc<Search>>,
 }
 
 /// A batch with more records is read record by record, in parts, because its count may be false.
@@ -172,6 +184,7 @@ impl Fetch {
             partial: None,
             next_offset: i64::MIN,
             by_headers: false,
+            search: None,
         }
     }
 
@@ -237,6 +250,7 @@ impl Fetch {
     ) -> Result<Progress> {
         if resumed.is_none()
             && self.by_headers
+            && self.search.is_none()
             && self.check_crcs
             && let Some(count) = self.counted(header, columns)
         {
@@ -294,11 +308,21 @@ impl Fetch {
         if self.check_crcs {
             header.check_crc(entry)?;
         }
-        if self.selection.is_unwanted(header) {
+        let is_left_out = |search: &Arc<Search>| search.leaves_out(header);
+        if self.selection.is_unwanted(header) || self.search.as_ref().is_some_and(is_left_out) {
             return Ok(None);
         }
         if header.magic == 2 {
-            let length = record::payload(header, entry, &mut self.decompressor)?.len();
+            let payload = record::payload(header, entry, &mut self.decompressor)?;
+            let length = payload.len();
+            if let Some(search) = &self.search
+                && self.selection.is_all_wanted(header)
+                && !search.may_be_in(payload)
+            {
+                let count = record::check_count(header.records_count.unwrap_or(0))?;
+                search.count_records(count);
+                return Ok(None);
+            }
             let payload = self.payload_and_beyond(header, bytes).get(..length);
             return PartialBatch::of_records(header, payload.unwrap_or_default(), with_headers)
                 .map(Some);
@@ -326,6 +350,9 @@ impl Fetch {
         let header = &batch.header;
         let memory = self.payload_and_beyond(header, bytes);
         let payload = memory.get(..batch.payload_length).unwrap_or_default();
+        if let Some(search) = &self.search {
+            return self.append_found(search, batch, payload, columns);
+        }
         let records_count = header.records_count.unwrap_or(0);
         let base = Base::of(header);
         let may_be_plain = columns.sequences.is_none() && self.selection.is_all_wanted(header);
@@ -357,6 +384,41 @@ impl Fetch {
         Ok(position)
     }
 
+    /// Appends the records of this part that the search finds; returns the start of the next part. All are checked.
+    fn append_found(
+        &self,
+        search: &Search,
+        batch: &PartialBatch,
+        payload: &[u8],
+        columns: &mut Columns,
+    ) -> Result<usize> {
+        let header = &batch.header;
+        let records_count = header.records_count.unwrap_or(0);
+        let mut position = batch.start.position;
+        let mut next = search.next(payload, position);
+        let mut searched = 0;
+        for index in batch.start.record..batch.end.record {
+            let parsed = record::parse(payload, &mut position)
+                .map_err(|error| record::at_record(error, index, records_count))?;
+            let row = row(header, &parsed);
+            let is_wanted = self.selection.has(row.offset);
+            searched += usize::from(is_wanted);
+            if next.is_none_or(|next| next >= position) {
+                continue;
+            }
+            if is_wanted && search.is_sought(row.key, row.value, row.headers) {
+                columns.push(row)?;
+            }
+            next = search.next(payload, position);
+        }
+        if batch.is_last() {
+            record::check_end(payload, position, records_count)?;
+        }
+        search.count_records(searched);
+        columns.end(header, header.base_offset);
+        Ok(position)
+    }
+
     /// Appends the messages of this part; returns the start of the next part.
     fn append_messages(
         &mut self,
@@ -369,8 +431,10 @@ impl Fetch {
             selection,
             check_crcs,
             decompressor,
+            search,
             ..
         } = self;
+        let mut searched = 0;
         let set = match message::wrapper_codec(header)? {
             Some(_) => {
                 let payload = decompressor.buffer().get(..batch.payload_length);
@@ -400,8 +464,18 @@ impl Fetch {
                 value,
                 headers: Headers::NONE,
             };
+            if let Some(search) = &search {
+                let is_wanted = selection.has(offset);
+                searched += usize::from(is_wanted);
+                if !is_wanted || !search.is_sought(key, value, Headers::NONE) {
+                    return Ok(());
+                }
+            }
             selection.push(row, columns)
         })?;
+        if let Some(search) = search {
+            search.count_records(searched);
+        }
         columns.end(header, set.first_offset());
         Ok(position)
     }

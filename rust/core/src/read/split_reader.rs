@@ -4,6 +4,8 @@
 //! for the batch of that entry first. If a broker has replaced the file since the planning, the reader reads the whole
 //! file.
 
+use std::sync::Arc;
+
 use crate::base::error::{Error, Fault};
 use crate::format::batch::{BATCH_OVERHEAD, Header};
 use crate::format::walk::{is_continued, may_overlap};
@@ -16,6 +18,7 @@ use crate::read::file::{
     CHUNK, FileResult, MAX_BATCH, ReadAt, ReadError, Window, batch_at, probe_batch, read_bytes,
     sweep,
 };
+use crate::read::search::Search;
 use crate::read::survey::{Part, Survey, SurveyedSegment, cut_batch};
 use crate::read::survey_reader::{RowsOrDefect, SurveyReader};
 use crate::read::transactions::Transactions;
@@ -129,6 +132,8 @@ pub struct DecodeOptions {
     pub by_headers: bool,
     /// Rows below this timestamp, in ms, may be left out.
     pub min_timestamp: i64,
+    /// The records to return; None for all.
+    pub search: Option<Arc<Search>>,
 }
 
 /// A reader of one split.
@@ -177,6 +182,7 @@ where
         selection.min_timestamp = options.min_timestamp;
         let mut fetch = Fetch::new(selection, options.check_crcs, options.max_batch_bytes);
         fetch.by_headers = options.by_headers;
+        fetch.search = options.search;
         let mut decoder = Decoder::new(
             fetch,
             options.columns,
@@ -228,6 +234,9 @@ where
     /// Moves to the next rows or lost offsets; None at the end.
     pub fn step(&mut self) -> FileResult<Option<Step>, F> {
         loop {
+            if self.decoder.is_stopped() {
+                return Ok(None);
+            }
             if let Some(step) = self.rest.next() {
                 return Ok(Some(step));
             }
@@ -314,6 +323,9 @@ where
         };
         let (split, decoder) = (&self.split, &mut self.decoder);
         while window.position < *end {
+            if decoder.is_stopped() {
+                return Ok(None);
+            }
             let reached = (*next_offset).max(decoder.next_offset);
             if split.is_bounded()
                 && reached >= split.end_offset

@@ -132,7 +132,7 @@ impl<F: ReadAt> Run<F> {
     /// Decodes up to the next rows. Returns false at the end of the run.
     fn decode(&mut self, decoder: &mut Decoder) -> FileResult<bool, F> {
         decoder.floor = self.floor;
-        while self.window.position < self.range.end_position {
+        while self.window.position < self.range.end_position && !decoder.is_stopped() {
             let consumed = decoder.decode(self.window.data(), self.window.position)?;
             let has_rows = decoder.columns.rows() > 0;
             if !has_rows && consumed == 0 && !self.window.fill(decoder.needed)? {

@@ -13,6 +13,7 @@ use crate::read::decoder::{Decoder, MAX_ROWS};
 use crate::read::defect::{DefectFields, PyDefect, fields};
 use crate::read::hand_over::HandOver;
 use crate::read::rows::{Projection, RowBuilder};
+use crate::read::search::Search;
 
 /// The fields of `brokerless.log.split.Split` that reading needs.
 #[derive(FromPyObject)]
@@ -100,7 +101,7 @@ pub(crate) struct SplitReader {
 impl SplitReader {
     #[new]
     #[pyo3(signature = (split, file, columns, *, is_planned, cut_short, check_crcs=true, max_rows=65536,
-        max_bytes=2 << 20, spark=false))]
+        max_bytes=2 << 20, spark=false, search=None))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python constructor"
@@ -116,6 +117,7 @@ impl SplitReader {
         max_rows: usize,
         max_bytes: usize,
         spark: bool,
+        search: Option<Py<Search>>,
     ) -> PyResult<Self> {
         let projection = Projection::new(&columns, spark).or_raise()?;
         let hand_over = HandOver::new(py, &projection.schema)?;
@@ -126,6 +128,7 @@ impl SplitReader {
             max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,
             by_headers: false,
             min_timestamp: i64::MIN,
+            search: search.map(|search| search.get().search.clone()),
         };
         let rows = RowBuilder::new(projection, split.topic.clone(), split.partition);
         let index = Index(cut_short);

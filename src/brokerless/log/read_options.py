@@ -1,0 +1,49 @@
+"""The options of reads that many functions pass on, and what they need of a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Unpack
+
+    from brokerless.arguments import Time
+    from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
+    from brokerless.log.split import OnCorrupt, Split
+    from brokerless.values.decoding import Decoding
+
+
+class RangeOptions(TypedDict, total=False):
+    """The options that choose the rows of each partition: see `Log.plan`."""
+
+    start_offset: StartOffset | None
+    end_offset: EndOffset | None
+    start_timestamp: Time | None
+    end_timestamp: Time | None
+    isolation_level: IsolationLevel
+    on_corrupt: OnCorrupt
+
+
+class ReadOptions(RangeOptions, total=False):
+    """The options of a read of several partitions: see `LogDirs.read`."""
+
+    columns: Sequence[str] | None
+    check_crcs: bool
+    limit: int | None
+    decode: Decoding | Mapping[str, object] | str | None
+
+
+class Plannable(Protocol):
+    """A `Log`, for modules that `Log` itself imports."""
+
+    topic: str | None
+    partition: int | None
+
+    @property
+    def local_log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    def plan(self, /, **options: Unpack[RangeOptions]) -> list[Split]: ...
