@@ -111,11 +111,11 @@ _EXITS = "\b\nExit codes (the help of each verb lists its own):\n" + "\n".join(
 )
 @click.version_option(package_name="brokerless")
 def cli() -> None:
-    """Read, check, repair, change and serve Kafka's log directories, with no broker running.
+    """Kafka's log directories at rest: read, check, repair, change and serve them.
 
-    PATH is the data directory of a broker (its log.dirs, or a copy or snapshot of it), one partition's directory in it,
-    or one .log file. A TIME is ms since 1970, ISO 8601 (UTC if it has no zone), or a time before now: -1h, yesterday. A
-    SIZE is a number of bytes, or has a unit: 500MB, 512MiB. `brokerless VERB --help` explains a verb.
+    PATH is a broker's data directory (its log.dirs, or a copy or snapshot of it), one partition's directory, or one
+    .log file. A TIME is ms since 1970, ISO 8601 (UTC if it has no zone), or a time before now: -1h, yesterday. A SIZE
+    is a number of bytes, or has a unit: 500MB is 500 * 10^6 bytes, 512MiB is 512 * 2^20.
 
     \b
     brokerless check /var/lib/kafka/data
