@@ -36,11 +36,13 @@ __all__ = [
     "open_log_dir",
     "producers",
     "read_split",
+    "register_duckdb",
     "remote_segments",
     "repair",
     "report",
     "rescue",
     "rewrite",
+    "scan_polars",
     "serve",
     "transactions",
 ]
@@ -73,6 +75,7 @@ _ALSO = (
     "SchemaVersion",
     "Segment",
     "Split",
+    "Topic",
 )
 
 if not TYPE_CHECKING:

@@ -643,6 +643,7 @@ class SplitReader:
         max_bytes: a step also ends after the Kafka batch with which it has this many bytes of Arrow data.
         spark: use Spark's types; see `Decoder`.
         search: the records to return; None: all.
+        by_headers: make rows from the headers of batches, if these have all columns. The records are then not parsed.
 
     Raises:
         CorruptRecordError: raised at the damage, after all rows before it were returned.
@@ -662,6 +663,7 @@ class SplitReader:
         max_bytes: int = ...,
         spark: bool = False,
         search: Search | None = None,
+        by_headers: bool = False,
     ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> pa.RecordBatch | tuple[Any, ...]: ...

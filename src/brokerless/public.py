@@ -38,7 +38,7 @@ from brokerless.layout.checkpoints import LeaderEpoch as LeaderEpoch
 from brokerless.log.offsets_for_times import OffsetAndTimestamp as OffsetAndTimestamp
 from brokerless.rewriting.truncate import Truncation as Truncation
 from brokerless.append.writer import AppendResult as AppendResult, LogWriter as LogWriter
-from brokerless.log_dir.log_dirs import LogDirs as LogDirs
+from brokerless.log_dir.log_dirs import LogDirs as LogDirs, Topic as Topic
 from brokerless.log_dir.writer import (
     LogDirWriter as LogDirWriter,
     create_log_dir as create_log_dir,
@@ -46,6 +46,8 @@ from brokerless.log_dir.writer import (
 )
 from brokerless.remarks import Remark as Remark
 from brokerless.produce.producer import Producer as Producer
+from brokerless.query.duckdb import register_duckdb as register_duckdb
+from brokerless.query.polars import scan_polars as scan_polars
 from brokerless.reporting.report import ClusterReport as ClusterReport, report as report
 from brokerless.rewriting.run import RewriteResult as RewriteResult, rewrite as rewrite
 from brokerless.serving.serve import serve as serve

@@ -37,6 +37,7 @@ from brokerless.cli.retain import retain
 from brokerless.cli.schemas import schemas
 from brokerless.cli.serve import serve
 from brokerless.cli.spark import spark
+from brokerless.cli.sql import sql
 from brokerless.cli.transactions import transactions
 from brokerless.cli.truncate import truncate
 from brokerless.errors import BrokerlessError, CorruptRecordError, UnsupportedFormatError
@@ -69,7 +70,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 _JOBS = {
-    "Look": (ls, read, find, offsets, dump, groups, transactions, producers, cluster, schemas, report),
+    "Look": (ls, read, find, sql, offsets, dump, groups, transactions, producers, cluster, schemas, report),
     "Check and heal": (check, finding, recover, repair, rescue),
     "Change": (compact, retain, convert, erase, truncate),
     "Write, serve, and run on Spark": (produce, serve, spark),
@@ -114,8 +115,8 @@ def cli() -> None:
     """Kafka's log directories at rest: read, check, repair, change and serve them.
 
     PATH is a broker's data directory (its log.dirs, or a copy or snapshot of it), one partition's directory, or one
-    .log file. A TIME is ms since 1970, ISO 8601 (UTC if it has no zone), or a time before now: -1h, yesterday. A SIZE
-    is a number of bytes, or has a unit: 500MB is 500 * 10^6 bytes, 512MiB is 512 * 2^20.
+    .log file. A TIME is ms since 1970, ISO 8601 (UTC by default), or a time before now: -1h, yesterday. A SIZE is
+    bytes: 500MB is 500 * 10^6 bytes, 512MiB is 512 * 2^20.
 
     \b
     brokerless check /var/lib/kafka/data

@@ -7,6 +7,7 @@ Modules:
     file_window.py             a file read through one reused buffer
     runner.py, processes.py    calls that run several at a time, in threads or in processes
     streams.py                 iterators that threads run ahead of their reader
+    scanning.py                a dataset of pyarrow whose rows a function yields
     interrupts.py              interrupts that wait for the end of a change
     cores.py, chunking.py      the cores of this process; work divided by bytes
     clock.py                   the time

@@ -8,6 +8,9 @@ Modules:
     split.py                   a read divided into ranges of files
     reader.py                  splits decoded into Arrow
     read_options.py            the options of reads that many functions pass on
+    filter.py                  a pyarrow expression, and the parts of it that save reading
+    log_reader.py              the rows of several logs, narrowed before they are read
+    dataset.py, frames.py      rows as a dataset of pyarrow, and as data frames
     search.py                  what a record must hold to be found
     matches.py                 the records that a search finds
     surroundings.py            the records around others

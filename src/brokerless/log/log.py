@@ -10,10 +10,11 @@ from brokerless.arguments import to_ms
 from brokerless.errors import BrokerlessError
 from brokerless.io import storage
 from brokerless.log import offsets_for_times
+from brokerless.log.frames import pandas_frame, polars_frame
+from brokerless.log.log_reader import LogReader
 from brokerless.log.matches import Matches
 from brokerless.log.offset_range import bounds, check_word, stable_end, visible_end
 from brokerless.log.partition_files import PartitionFiles
-from brokerless.log.reader import Reader
 from brokerless.log.registry import COLUMNS, partitions_beside, schemas_of
 from brokerless.log.search import Search
 from brokerless.log.segment import NO_END
@@ -27,15 +28,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Unpack
 
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from brokerless.arguments import Time
     from brokerless.layout.checkpoints import LeaderEpoch
     from brokerless.layout.log_dir_files import LogDirFiles
+    from brokerless.log.dataset import LogDataset
     from brokerless.log.defect import Defect
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.offsets_for_times import OffsetAndTimestamp
     from brokerless.log.read_options import ReadOptions
+    from brokerless.log.reader import Reader
     from brokerless.log.search import Headers, Texts
     from brokerless.log.segment import Segment
     from brokerless.log.split import OnCorrupt
@@ -123,6 +129,7 @@ class Log:
         check_crcs: bool = True,
         limit: int | None = None,
         decode: Decoding | Mapping[str, object] | str | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
     ) -> pa.Table:
         """Read rows into one table in memory. The arguments are those of `read`.
 
@@ -146,6 +153,7 @@ class Log:
             check_crcs=check_crcs,
             limit=limit,
             decode=decode,
+            filter=filter,
         )
         return reader.read_all()
 
@@ -362,6 +370,7 @@ class Log:
         check_crcs: bool = True,
         limit: int | None = None,
         decode: Decoding | Mapping[str, object] | str | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
     ) -> Reader:
         """Read rows in offset order.
 
@@ -381,6 +390,10 @@ class Log:
                 `valueBytes`, the bytes of a value that is not decoded; `decodeError`, why it does not decode; with
                 "registry" also `valueFraming`, `valueSchemaId`, `valueSubject` and `valueVersion`; and for keys
                 `keyBytes`, `keyDecodeError` and so on. The first two are among the default columns.
+            filter: a pyarrow expression that the rows must meet, also on columns that are not returned. Bounds of
+                offsets and times leave out segments and parts of them. Keys and values that are equal to some, begin
+                with or contain some are found without making rows of the others. What is left out is not read, so
+                damage there is not met.
 
         Returns:
             An iterator of `pyarrow.RecordBatch`, each of about 65,536 rows or 2 MB.
@@ -394,21 +407,51 @@ class Log:
         >>> sum(rows.num_rows for rows in log.read(start_offset=100, columns=["offset", "value"]))
         20
         """
-        with collected(forwards=True) as notes:
-            splits = self.plan(
-                start_offset,
-                end_offset,
-                start_timestamp=start_timestamp,
-                end_timestamp=end_timestamp,
-                isolation_level=isolation_level,
-                target_bytes=None,
-                on_corrupt=on_corrupt,
-                verify_transactions=verify_transactions,
-            )
-        decoding = self._with_schemas(decode)
-        reader = Reader(splits, columns, check_crcs=check_crcs, limit=limit, decode=decoding, topics=[self.topic])
-        reader.notes += notes
-        return reader
+        options: ReadOptions = {
+            "start_offset": start_offset,
+            "end_offset": end_offset,
+            "start_timestamp": start_timestamp,
+            "end_timestamp": end_timestamp,
+            "isolation_level": isolation_level,
+            "on_corrupt": on_corrupt,
+            "columns": columns,
+            "check_crcs": check_crcs,
+            "limit": limit,
+            "decode": self._with_schemas(decode),
+            "filter": filter,
+        }
+        return LogReader([self], options, plans_now=True, verify_transactions=verify_transactions)
+
+    def dataset(self, **options: Unpack[ReadOptions]) -> LogDataset:
+        """Return the rows for an engine that reads datasets; see `LogDirs.dataset`.
+
+        >>> Log(SAMPLE).dataset(columns=["offset", "key"]).count_rows()
+        120
+        """
+        from brokerless.log.dataset import LogDataset  # noqa: PLC0415 - slow to import at every start of the command
+
+        options["decode"] = self._with_schemas(options.get("decode"))
+        return LogDataset([self], options)
+
+    def to_polars(self, **options: Unpack[ReadOptions]) -> pl.DataFrame:
+        """Read rows into a data frame of polars. The options are those of `read`.
+
+        >>> Log(SAMPLE).to_polars(columns=["offset"], limit=3).height
+        3
+        """
+        return polars_frame(self.to_table(**options))
+
+    def to_pandas(self, **options: Unpack[ReadOptions]) -> pd.DataFrame:
+        """Read rows into a data frame of pandas. The options are those of `read`.
+
+        >>> len(Log(SAMPLE).to_pandas(columns=["offset"], limit=3))
+        3
+        """
+        return pandas_frame(self.to_table(**options))
+
+    def __array__(self, *_: object, **__: object) -> None:
+        # pandas would make a table of the batches, as objects.
+        raise TypeError("a Log is no array: log.to_pandas() returns a data frame")
 
     def find(
         self,

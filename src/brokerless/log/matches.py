@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from brokerless.arguments import check_number, check_several
+from brokerless.arguments import check_number
 from brokerless.io.cores import cores
-from brokerless.log.reader import KAFKA_COLUMNS, Reader
+from brokerless.log.log_reader import LogReader
 from brokerless.log.surroundings import Surroundings
-from brokerless.values.row_decoder import RowDecoder, default_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
-    from brokerless.log.read_options import Plannable, RangeOptions, ReadOptions
+    from brokerless.log.read_options import Plannable, ReadOptions
     from brokerless.log.search import Search
     from brokerless.log.split import Split
-    from brokerless.values.decoding import Decoding
 
 MATCH = "match"
 """The column that is true for a match, and false for a record around one."""
 
 _PLACE = ("topic", "partition", "offset")
+# Splits of one partition are searched at the same time.
+_TARGET_BYTES = 128 << 20
 
 
-class Matches(Reader):
+class Matches(LogReader):
     """The records that a search finds, as `pyarrow.RecordBatch`. Also an Arrow stream, for `pyarrow.table(matches)`.
 
     Several threads search. The order of the rows does not depend on their number.
@@ -65,37 +65,21 @@ class Matches(Reader):
         planned: Callable[[Any, Sequence[Split]], None] = lambda _log, _splits: None,
     ) -> None:
         check_number("around", around, 0)
-        columns, decode = options.get("columns"), cast("Decoding | None", options.get("decode"))
-        check_several("columns", columns)
-        usual = KAFKA_COLUMNS if decode is None else default_columns(decode, KAFKA_COLUMNS)
-        shown = list(usual if columns is None else columns)
-        # Records around a match are read by its place.
-        needed = [*shown, *(name for name in _PLACE if around and name not in shown)]
-        topics = {log.topic for log in logs}
-        decoder = None if decode is None else RowDecoder(decode, needed, topics)
-        ranged = _range_of(options)
-
-        def plan(log: Plannable) -> Sequence[Split]:
-            splits = log.plan(**ranged)
-            planned(log, splits)
-            return splits
-
-        splits = (split for log in logs for split in plan(log))
-        check_crcs = options.get("check_crcs", True)
         self._search = search.compiled()
         super().__init__(
-            splits,
-            needed,
-            check_crcs=check_crcs,
-            limit=options.get("limit"),
-            decode=decoder,
-            topics=topics,
+            logs,
+            options,
             search=self._search,
+            # Records around a match are read by its place.
+            more=_PLACE if around else (),
             threads=cores(),
+            target_bytes=_TARGET_BYTES,
+            planned=planned,
         )
         if around:
-            read = partial(_read, columns=needed, check_crcs=check_crcs, decode=decoder, like=ranged)
-            surroundings = Surroundings(logs, read, around)
+            named = options.get("columns")
+            shown = self._columns if named is None else list(named)
+            surroundings = Surroundings(logs, partial(_read, like=options, columns=self._columns), around)
             self._rows = (_shown(rows, shown, is_match) for rows, is_match in surroundings.add(self._rows))
             self.schema = _shown(_no_rows(self.schema), shown, False).schema
 
@@ -105,11 +89,6 @@ class Matches(Reader):
         return self._search.progress[0]
 
 
-def _range_of(options: ReadOptions) -> RangeOptions:
-    names = ("start_offset", "end_offset", "start_timestamp", "end_timestamp", "isolation_level", "on_corrupt")
-    return cast("RangeOptions", {name: options[name] for name in names if name in options})  # type: ignore[literal-required]
-
-
 def _read(
     log: Plannable,
     start_offset: int,
@@ -117,20 +96,22 @@ def _read(
     *,
     limit: int | None = None,
     columns: Sequence[str],
-    check_crcs: bool,
-    decode: RowDecoder | None,
-    like: RangeOptions,
+    like: ReadOptions,
 ) -> pa.RecordBatch:
     """Read records around a match, which may lie outside the offsets and times of the search."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
 
-    splits = log.plan(
-        start_offset=start_offset,
-        end_offset=end_offset,
-        isolation_level=like.get("isolation_level", "read_uncommitted"),
-        on_corrupt=like.get("on_corrupt", "raise"),
-    )
-    reader = Reader(splits, columns, check_crcs=check_crcs, limit=limit, decode=decode)
+    options: ReadOptions = {
+        "start_offset": start_offset,
+        "end_offset": end_offset,
+        "isolation_level": like.get("isolation_level", "read_uncommitted"),
+        "on_corrupt": like.get("on_corrupt", "raise"),
+        "check_crcs": like.get("check_crcs", True),
+        "decode": like.get("decode"),
+        "columns": columns,
+        "limit": limit,
+    }
+    reader = LogReader([log], options)
     rows = pa.Table.from_batches(reader, schema=reader.schema).combine_chunks().to_batches()
     return rows[0] if rows else _no_rows(reader.schema)
 

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
+    import pyarrow.compute as pc
+
     from brokerless.arguments import Time
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.split import OnCorrupt, Split
@@ -32,6 +34,7 @@ class ReadOptions(RangeOptions, total=False):
     check_crcs: bool
     limit: int | None
     decode: Decoding | Mapping[str, object] | str | None
+    filter: pc.Expression | None
 
 
 class Plannable(Protocol):
@@ -46,4 +49,6 @@ class Plannable(Protocol):
     @property
     def log_end_offset(self) -> int: ...
 
-    def plan(self, /, **options: Unpack[RangeOptions]) -> list[Split]: ...
+    def plan(
+        self, /, *, target_bytes: int | None = ..., verify_transactions: bool = ..., **options: Unpack[RangeOptions]
+    ) -> list[Split]: ...

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.io.storage import File
+    from brokerless.log.filter import Filter
     from brokerless.log.split import Split
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -50,6 +51,9 @@ class Reader:
             a sequence.
         search: the records to return; None: all.
         threads: the number of threads that read splits in advance. The order of the rows does not depend on it.
+        by_headers: make rows from the headers of batches, if these have all columns. The records are then not parsed.
+        condition: a condition that rows must meet.
+        shown: the columns that are returned; None: all that are read.
 
     Attributes:
         schema: the Arrow schema of the rows.
@@ -82,6 +86,9 @@ class Reader:
         topics: Collection[str | None] | None = None,
         search: _native.Search | None = None,
         threads: int = 1,
+        by_headers: bool = False,
+        condition: Filter | None = None,
+        shown: Sequence[str] | None = None,
     ) -> None:
         check_several("columns", columns)
         if limit is not None:
@@ -100,26 +107,48 @@ class Reader:
         self._found = _Found()
         self.lost, self.notes = self._found.lost, self._found.notes
         stored = self._columns if decoder is None else decoder.input_columns
-        read = partial(_rows_of, columns=stored, check_crcs=check_crcs, for_spark=self._is_for_spark, search=search)
+        read = partial(
+            _rows_of,
+            columns=stored,
+            check_crcs=check_crcs,
+            for_spark=self._is_for_spark,
+            search=search,
+            by_headers=by_headers,
+        )
         stop = (lambda: None) if search is None else search.stop
         rows = _rows(splits, self._found, read, threads, stop)
-        is_cut_late = decoder is not None and decoder.leaves_out
+        is_cut_late = condition is not None or (decoder is not None and decoder.leaves_out)
         if limit is not None and not is_cut_late:
-            rows = _first(limit, rows)
+            rows = first_rows(limit, rows)
         if decoder is not None:
             # If several readers share a decoder, their caller asks it for the notes.
             rows = _decoded(rows, decoder, None if decode is decoder else self.notes)
-        self._rows = _first(limit, rows) if limit is not None and is_cut_late else rows
+        if condition is not None:
+            rows = _met(rows, condition)
+        if shown is not None and list(shown) != self._columns:
+            rows = _of_columns(rows, shown)
+            self._columns, self.schema = list(shown), _schema_of(self.schema, shown)
+        self._rows = first_rows(limit, rows) if limit is not None and is_cut_late else rows
+        self._has_ended = False
 
     def __repr__(self) -> str:
         lost = f", {len(self.lost)} ranges lost" if self.lost else ""
         return f"<Reader of {', '.join(self._columns)}{lost}>"
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self._check_unread()
         return self
 
     def __next__(self) -> pa.RecordBatch:
-        return next(self._rows)
+        try:
+            return next(self._rows)
+        except BaseException:
+            self._has_ended = True
+            raise
+
+    def _check_unread(self) -> None:
+        if self._has_ended:
+            raise ValueError("this reader has returned its rows: call the function again that made it")
 
     def __enter__(self) -> Self:
         return self
@@ -136,6 +165,7 @@ class Reader:
         """
         import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
 
+        self._check_unread()
         known = len(self.notes)
         table = pa.Table.from_batches(self, schema=self.schema)
         for text in self.notes[known:]:
@@ -146,9 +176,14 @@ class Reader:
         """Stop reading and close the file. Not needed after the last row."""
         self._rows.close()
 
+    def __array__(self, *_: object, **__: object) -> None:
+        # pandas would make a table of the batches, as objects.
+        raise TypeError("a Reader is no array: pandas.DataFrame.from_arrow(reader), or reader.read_all().to_pandas()")
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
 
+        self._check_unread()
         reader = pa.RecordBatchReader.from_batches(self.schema, self)
         stream: object = reader.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
         return stream
@@ -227,13 +262,27 @@ def _planned(splits: Iterable[Split], found: _Found) -> Iterator[Split]:
 
 
 def _rows_of(
-    split: Split, *, columns: Sequence[str], check_crcs: bool, for_spark: bool, search: _native.Search | None
+    split: Split,
+    *,
+    columns: Sequence[str],
+    check_crcs: bool,
+    for_spark: bool,
+    search: _native.Search | None,
+    by_headers: bool,
 ) -> Generator[pa.RecordBatch | Defect | int, None, None]:
     """Yield the rows of a split, its losses, and the numbers of timestamps that became null for Spark."""
     nulls = 0
     with contextlib.ExitStack() as closing:
         closing.enter_context(located(split.path))
-        parts = _Parts(split, columns, closing, check_crcs=check_crcs, for_spark=for_spark, search=search)
+        parts = _Parts(
+            split,
+            columns,
+            closing,
+            check_crcs=check_crcs,
+            for_spark=for_spark,
+            search=search,
+            by_headers=by_headers,
+        )
         for part in parts:
             if isinstance(part, tuple):
                 path, *lost = part
@@ -259,9 +308,10 @@ class _Parts:
         check_crcs: bool,
         for_spark: bool,
         search: _native.Search | None,
+        by_headers: bool,
     ) -> None:
         self._split, self._columns, self._closing, self._for_spark = split, columns, closing, for_spark
-        self._search = search
+        self._search, self._by_headers = search, by_headers
         self._skips = split.on_corrupt == "skip"
         opened = partial(self._opened, check_crcs=check_crcs)
         # A reader that skips damage reads the whole file at once. Without checksums, it does not know all damage.
@@ -312,6 +362,7 @@ class _Parts:
             max_rows=_MAX_ROWS,
             spark=self._for_spark,
             search=self._search,
+            by_headers=self._by_headers,
         )
 
 
@@ -335,7 +386,30 @@ class SparkReader(Reader):
         return self._found.null_timestamps
 
 
-def _first(limit: int, rows: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
+def _met(rows: Generator[pa.RecordBatch, None, None], condition: Filter) -> Generator[pa.RecordBatch, None, None]:
+    with contextlib.closing(rows):
+        for batch in rows:
+            kept = condition.apply(batch)
+            if kept.num_rows:
+                yield kept
+
+
+def _of_columns(
+    rows: Generator[pa.RecordBatch, None, None], columns: Sequence[str]
+) -> Generator[pa.RecordBatch, None, None]:
+    with contextlib.closing(rows):
+        for batch in rows:
+            yield batch.select(list(columns))
+
+
+def _schema_of(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    import pyarrow as pa  # noqa: PLC0415 - slow to import at every start of the command
+
+    return pa.schema([schema.field(name) for name in columns])
+
+
+def first_rows(limit: int, rows: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the first rows, and then close the generator of all."""
     with contextlib.closing(rows):
         while limit and (batch := next(rows, None)) is not None:
             # Arrow takes no length above 64 bits.

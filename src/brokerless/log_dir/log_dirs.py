@@ -12,9 +12,10 @@ from brokerless.io import storage
 from brokerless.layout import commit_journal, file_names
 from brokerless.layout.file_names import InactivePartition, chosen_topics, is_chosen
 from brokerless.layout.log_dir_files import LogDirFiles, hint_at_log_dirs, partitions_in
+from brokerless.log.frames import pandas_frame, polars_frame
 from brokerless.log.log import Log
+from brokerless.log.log_reader import LogReader
 from brokerless.log.matches import Matches
-from brokerless.log.reader import Reader
 from brokerless.log.registry import COLUMNS, partitions_beside, schemas_of
 from brokerless.log.search import Search
 from brokerless.log_dir.key_partitions import likely_first
@@ -23,16 +24,22 @@ from brokerless.notes import note
 from brokerless.schemas.schema import SCHEMAS_TOPIC
 from brokerless.values.decoding import Decoding
 from brokerless.values.forms import Forms
+from brokerless.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Unpack
 
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from brokerless.arguments import Time
+    from brokerless.log.dataset import LogDataset
     from brokerless.log.offset_range import EndOffset, IsolationLevel, StartOffset
     from brokerless.log.read_options import ReadOptions
+    from brokerless.log.reader import Reader
     from brokerless.log.search import Headers, Texts
     from brokerless.log.split import OnCorrupt
     from brokerless.schemas.store import SchemaStore
@@ -192,6 +199,7 @@ class LogDirs:
         check_crcs: bool = True,
         limit: int | None = None,
         decode: Decoding | Mapping[str, object] | str | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
     ) -> Reader:
         """Read the rows of several partitions, one after the other. Each partition is planned when its turn comes.
 
@@ -209,6 +217,8 @@ class LogDirs:
             limit: stop after this many rows.
             decode: decode keys and values: see `Log.read`. "registry" takes the schemas of the topic `_schemas` in
                 these log directories.
+            filter: a pyarrow expression that the rows must meet: see `Log.read`. One on `topic` or `partition` leaves
+                out logs.
 
         Raises:
             ValueError: a topic or partition does not exist, or there is no topic `_schemas`.
@@ -219,22 +229,97 @@ class LogDirs:
         [{'topic': 'codec-mixed', 'offset': 0}, {'topic': 'codec-mixed', 'offset': 1}]
         """
         logs = self.readable(topics, partitions)
-        splits = (
-            split
-            for log in logs
-            for split in log.plan(
-                start_offset,
-                end_offset,
-                start_timestamp=start_timestamp,
-                end_timestamp=end_timestamp,
-                isolation_level=isolation_level,
-                target_bytes=None,
-                on_corrupt=on_corrupt,
-            )
-        )
-        decoding = None if decode is None else self.with_schemas(Decoding.of(decode))
-        names = {log.topic for log in logs}
-        return Reader(splits, columns, check_crcs=check_crcs, limit=limit, decode=decoding, topics=names)
+        options: ReadOptions = {
+            "start_offset": start_offset,
+            "end_offset": end_offset,
+            "start_timestamp": start_timestamp,
+            "end_timestamp": end_timestamp,
+            "isolation_level": isolation_level,
+            "on_corrupt": on_corrupt,
+            "columns": columns,
+            "check_crcs": check_crcs,
+            "limit": limit,
+            "decode": self._decoding(decode),
+            "filter": filter,
+        }
+        return LogReader(logs, options)
+
+    def _decoding(self, decode: Decoding | Mapping[str, object] | str | None) -> Decoding | None:
+        return None if decode is None else self.with_schemas(Decoding.of(decode))
+
+    def dataset(
+        self,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[int] | None = None,
+        **options: Unpack[ReadOptions],
+    ) -> LogDataset:
+        """Return rows as a `pyarrow.dataset.Dataset`, of which DuckDB, Polars and other engines read what they need.
+
+        Args:
+            topics: the topics, by name or glob; None: all but Kafka's internal ones.
+            partitions: the partition numbers; None: all.
+            options: as of `read`. `columns` names all columns that there are.
+
+        Raises:
+            ValueError: a topic, a partition or a column does not exist, or there is no topic `_schemas`.
+
+        >>> import pyarrow.compute as pc
+        >>> rows = LogDirs(SAMPLE_DIR).dataset(["multi-partition"])
+        >>> rows.to_table(["offset"], filter=(pc.field("partition") == 2) & (pc.field("offset") < 3)).to_pydict()
+        {'offset': [0, 1, 2]}
+        """
+        from brokerless.log.dataset import LogDataset  # noqa: PLC0415 - slow to import at every start of the command
+
+        logs = self.readable(topics, partitions)
+        options["decode"] = self._decoding(options.get("decode"))
+        return LogDataset(logs, options)
+
+    def __getitem__(self, topic: str) -> Topic:
+        """Return a topic.
+
+        Raises:
+            ValueError: it does not exist.
+
+        >>> LogDirs(SAMPLE_DIR)["headers"].to_table(columns=["offset"], limit=2).to_pydict()
+        {'offset': [0, 1]}
+        """
+        if not isinstance(topic, str):
+            raise TypeError(f"{topic!r} is not the name of a topic")
+        self.logs([topic])
+        return Topic(self, topic)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.read().__arrow_c_stream__(requested_schema)
+
+    def __array__(self, *_: object, **__: object) -> None:
+        # pandas would make a table of the logs, as objects.
+        raise TypeError("LogDirs is no array: log_dirs.to_pandas(topics) returns a data frame")
+
+    def to_polars(
+        self,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[int] | None = None,
+        **options: Unpack[ReadOptions],
+    ) -> pl.DataFrame:
+        """Read rows into a data frame of polars. The arguments are those of `read`.
+
+        >>> LogDirs(SAMPLE_DIR).to_polars(["headers"], columns=["offset"], limit=3).height
+        3
+        """
+        return polars_frame(self.to_table(topics, partitions, **options))
+
+    def to_pandas(
+        self,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[int] | None = None,
+        **options: Unpack[ReadOptions],
+    ) -> pd.DataFrame:
+        """Read rows into a data frame of pandas. The arguments are those of `read`.
+
+        >>> len(LogDirs(SAMPLE_DIR).to_pandas(["headers"], columns=["offset"], limit=3))
+        3
+        """
+        return pandas_frame(self.to_table(topics, partitions, **options))
 
     def to_table(
         self,
@@ -251,6 +336,7 @@ class LogDirs:
         check_crcs: bool = True,
         limit: int | None = None,
         decode: Decoding | Mapping[str, object] | str | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
     ) -> pa.Table:
         """Read the rows of several partitions into one table in memory. The arguments are those of `read`.
 
@@ -277,6 +363,7 @@ class LogDirs:
             check_crcs=check_crcs,
             limit=limit,
             decode=decode,
+            filter=filter,
         )
         return reader.read_all()
 
@@ -345,8 +432,7 @@ class LogDirs:
             invert=invert,
             producer_ids=producer_ids,
         )
-        decode = options.get("decode")
-        options["decode"] = None if decode is None else self.with_schemas(Decoding.of(decode))
+        options["decode"] = self._decoding(options.get("decode"))
         first, notes = likely_first(logs, search.whole_keys)
         matches = Matches(first, search, options, around=around)
         matches.notes += notes
@@ -500,6 +586,52 @@ class LogDirs:
             # If no controller has started on any of them, only the configuration tells which one will be used.
             kept = started or logs[:1]
             self._logs = [log for log in self._logs if log not in logs or log in kept]
+
+
+class Topic:
+    """A topic of log directories: `LogDirs(path)["orders"]`.
+
+    Attributes:
+        name: its name.
+
+    >>> import brokerless as bl
+    >>> bl.LogDirs(SAMPLE_DIR)["multi-partition"]
+    <Topic multi-partition: 4 partitions>
+    """
+
+    def __init__(self, directories: LogDirs, name: str) -> None:
+        self._directories, self.name = directories, name
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name}: {counted(len(self.logs), 'partition')}>"
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.read().__arrow_c_stream__(requested_schema)
+
+    @property
+    def logs(self) -> list[Log]:
+        """Its partitions, each as a `Log`, sorted."""
+        return self._directories.logs([self.name])
+
+    def read(self, **options: Unpack[ReadOptions]) -> Reader:
+        """Read the rows of its partitions, one after the other; see `LogDirs.read`."""
+        return self._directories.read([self.name], **options)
+
+    def dataset(self, **options: Unpack[ReadOptions]) -> LogDataset:
+        """Return its rows for an engine that reads datasets; see `LogDirs.dataset`."""
+        return self._directories.dataset([self.name], **options)
+
+    def to_table(self, **options: Unpack[ReadOptions]) -> pa.Table:
+        """Read its rows into one table in memory; the options are those of `LogDirs.read`."""
+        return self._directories.to_table([self.name], **options)
+
+    def to_polars(self, **options: Unpack[ReadOptions]) -> pl.DataFrame:
+        """Read its rows into a data frame of polars; the options are those of `LogDirs.read`."""
+        return self._directories.to_polars([self.name], **options)
+
+    def to_pandas(self, **options: Unpack[ReadOptions]) -> pd.DataFrame:
+        """Read its rows into a data frame of pandas; the options are those of `LogDirs.read`."""
+        return self._directories.to_pandas([self.name], **options)
 
 
 def topics_in(directories: LogDirs, names: list[str]) -> list[str]:

@@ -23,6 +23,7 @@ COMMANDS = {
     "ls": (("DIR",), {DAMAGE: "segment-cut"}),
     "read": (("DIR",), {DAMAGE: "batch-crc"}),
     "find": (("DIR", "--any", "v"), {DAMAGE: "batch-crc"}),
+    "sql": (("DIR", "-c", "select count(value) from t"), {DAMAGE: "batch-crc"}),
     "offsets": (("DIR", "--timestamp", "1"), {DAMAGE: "segment-missing"}),
     "dump": (("DIR/t-0",), {DAMAGE: "batch-crc"}),
     "producers": (("DIR",), {DAMAGE: "checkpoint-reset"}),

@@ -101,7 +101,7 @@ pub(crate) struct SplitReader {
 impl SplitReader {
     #[new]
     #[pyo3(signature = (split, file, columns, *, is_planned, cut_short, check_crcs=true, max_rows=65536,
-        max_bytes=2 << 20, spark=false, search=None))]
+        max_bytes=2 << 20, spark=false, search=None, by_headers=false))]
     #[expect(
         clippy::too_many_arguments,
         reason = "keyword arguments of a Python constructor"
@@ -118,6 +118,7 @@ impl SplitReader {
         max_bytes: usize,
         spark: bool,
         search: Option<Py<Search>>,
+        by_headers: bool,
     ) -> PyResult<Self> {
         let projection = Projection::new(&columns, spark).or_raise()?;
         let hand_over = HandOver::new(py, &projection.schema)?;
@@ -126,7 +127,7 @@ impl SplitReader {
             check_crcs,
             chunk: (max_rows.min(MAX_ROWS), max_bytes),
             max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,
-            by_headers: false,
+            by_headers,
             min_timestamp: i64::MIN,
             search: search.map(|search| search.get().search.clone()),
         };

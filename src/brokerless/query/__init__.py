@@ -1,0 +1,8 @@
+"""Log directories as tables of query engines.
+
+Modules:
+    duckdb.py          topics and state tables as views of DuckDB
+    polars.py          topics as lazy frames of polars
+    state_tables.py    the state of a cluster, as tables that are read when a query names them
+    usual_forms.py     the forms in which a query shows keys and values
+"""

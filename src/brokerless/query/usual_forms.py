@@ -1,0 +1,49 @@
+"""The forms in which a query shows keys and values, unless its caller chooses them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from brokerless import _native
+from brokerless.errors import BrokerlessError
+from brokerless.schemas.schema import SCHEMAS_TOPIC
+from brokerless.values.decoding import Decoding
+from brokerless.values.forms import PARTS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from brokerless.log_dir.log_dirs import LogDirs
+
+# The first records of a topic decide.
+_DECIDING = 100
+
+
+def usual_decoding(directories: LogDirs, topic: str) -> Decoding | None:
+    """Return how keys and values of a topic are decoded: by a registry's schemas where they are there, else as text.
+
+    The first records decide. Bytes that are neither stay bytes.
+    """
+    try:
+        rows = directories.to_table([topic], columns=["key", "value", "headers"], limit=_DECIDING, on_corrupt="skip")
+    except (BrokerlessError, OSError):
+        return None
+    if not rows.num_rows:
+        return None
+    (batch,) = rows.combine_chunks().to_batches()
+    has_schemas = SCHEMAS_TOPIC in directories.topics()
+    binary = _native.binary_columns(batch)
+    forms: dict[str, Any] = {}
+    for part in PARTS:
+        if has_schemas and _is_framed(batch, part):
+            forms[part] = "registry"
+        elif part not in binary:
+            forms[part] = "utf8"
+    return Decoding(**forms) if forms else None
+
+
+def _is_framed(rows: pa.RecordBatch, part: str) -> bool:
+    """Return whether all keys or values that are not null name a schema."""
+    ids = _native.schema_ids(rows[part], rows["headers"], is_key=part == "key")
+    framings = set(ids["framing"].drop_null().to_pylist())
+    return bool(framings) and "none" not in framings
