@@ -21,6 +21,7 @@ PARTS = {
     "compact": "compact",
     "state": "state",
     "check": "check",
+    "find": "find",
     "serve": "serve",
     "values": "values",
     "spark-values": "spark_values",

@@ -58,6 +58,7 @@ def test_no_function_takes_an_empty_list_of_topics_for_all_or_for_none(tmp_path)
 
 # What a function takes before its paths.
 _FIRST = {
+    "register_duckdb": (None,),
     "rewrite": (bl.Retention(retention_ms=1),),
     "spark.rewrite": (None, bl.Retention(retention_ms=1)),
 }

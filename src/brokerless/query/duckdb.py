@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal, cast
 
+from brokerless.arguments import check_paths
 from brokerless.log_dir.log_dirs import LogDirs
 from brokerless.notes import note
 from brokerless.query.usual_forms import usual_decoding
@@ -111,6 +112,7 @@ def register_duckdb(
     >>> connection.sql("select count(*) from headers where key = 'k1'").fetchall()
     [(2,)]
     """
+    check_paths("register_duckdb", paths)
     tables = Tables(*paths, decode=decode, **options)
     for name in tables.names:
         register(connection, tables, name, schema)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from brokerless.arguments import check_paths
 from brokerless.log.frames import library
 from brokerless.log_dir.log_dirs import LogDirs
 
@@ -43,6 +44,7 @@ def scan_polars(
     >>> rows.filter(pl.col("partition") == 2, pl.col("offset") < 3).select("offset").collect().to_series().to_list()
     [0, 1, 2]
     """
+    check_paths("scan_polars", paths)
     polars = library("polars", "scan_polars")
     frame: pl.LazyFrame = polars.scan_pyarrow_dataset(LogDirs(*paths).dataset(topics, partitions, **options))
     return frame
