@@ -136,6 +136,9 @@ pub struct DecodeOptions {
     pub search: Option<Arc<Search>>,
 }
 
+/// The bytes of a file that a search reads at once.
+const SEARCHED: usize = 256 << 10;
+
 /// A reader of one split.
 pub struct SplitReader<F, S> {
     split: Split,
@@ -182,6 +185,12 @@ where
         selection.min_timestamp = options.min_timestamp;
         let mut fetch = Fetch::new(selection, options.check_crcs, options.max_batch_bytes);
         fetch.by_headers = options.by_headers;
+        // What is only searched stays in the cache of a core until then.
+        let chunk = if options.search.is_some() {
+            SEARCHED
+        } else {
+            CHUNK
+        };
         fetch.search = options.search;
         let mut decoder = Decoder::new(
             fetch,
@@ -209,7 +218,7 @@ where
                 };
                 decoder.order = Some((next_offset, limit.unwrap_or(i64::MAX)));
                 State::Decoding {
-                    window: Window::new(file, position, end, CHUNK)?,
+                    window: Window::new(file, position, end, chunk)?,
                     end,
                     next_offset,
                 }

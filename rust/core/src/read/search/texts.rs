@@ -3,7 +3,7 @@
 //! Libraries find one text or a few at the speed of memory. Automata of many texts do not fit into a cache, so [`Grams`]
 //! looks at a few bytes only.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 use memchr::memmem::Finder;
@@ -74,24 +74,22 @@ impl Texts {
 #[derive(Debug)]
 pub(super) struct Grams {
     texts: HashSet<Vec<u8>>,
-    /// By gram: the places of the text around it.
-    places: HashMap<u64, Vec<Place>>,
-    /// A bit for each hash of a gram.
+    /// The grams, ascending, each with a place of a text around it.
+    places: Vec<(u64, Place)>,
+    /// Two bits of a word for each gram.
     bits: Vec<u64>,
-    /// Positions to shift a hash.
-    shift: u32,
     mask: u64,
     length: usize,
     step: usize,
 }
 
 /// The place of a text that a gram is part of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     /// Bytes of the text before the gram.
-    before: usize,
+    before: u32,
     /// Bytes of the text.
-    length: usize,
+    length: u32,
 }
 
 impl Grams {
@@ -100,54 +98,52 @@ impl Grams {
         let length = (3 * shortest).div_ceil(4).clamp(GRAM.0, GRAM.1);
         let step = (shortest - length + 1).min((MAX_GRAMS / texts.len()).max(1));
         let mask = u64::MAX >> (8 * (GRAM.1 - length));
-        let mut places: HashMap<u64, Vec<Place>> = HashMap::new();
-        for text in &texts {
-            for before in 0..step {
-                let gram = gram_at(text, before, length) & mask;
-                let place = Place {
-                    before,
-                    length: text.len(),
-                };
-                let known = places.entry(gram).or_default();
-                if !known.contains(&place) {
-                    known.push(place);
-                }
-            }
-        }
-        let exponent = (16 * places.len())
-            .next_power_of_two()
-            .trailing_zeros()
-            .max(6);
+        let mut places: Vec<(u64, Place)> = texts
+            .iter()
+            .flat_map(|text| {
+                (0..step).map(move |before| {
+                    let place = Place {
+                        before: before as u32,
+                        length: text.len() as u32,
+                    };
+                    (gram_at(text, before, length) & mask, place)
+                })
+            })
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        let words = (places.len() / 4).next_power_of_two();
         let mut grams = Self {
-            bits: vec![0; 1 << (exponent - 6)],
-            shift: 64 - exponent,
+            bits: vec![0; words],
             texts,
-            places: HashMap::new(),
+            places,
             mask,
             length,
             step,
         };
-        for gram in places.keys() {
-            let (word, bit) = grams.place_of(*gram);
-            if let Some(word) = grams.bits.get_mut(word) {
-                *word |= bit;
+        for index in 0..grams.places.len() {
+            if let Some(&(gram, _)) = grams.places.get(index) {
+                let (word, bits) = grams.place_of(gram);
+                if let Some(word) = grams.bits.get_mut(word) {
+                    *word |= bits;
+                }
             }
         }
-        grams.places = places;
         grams
     }
 
-    /// The word and the bit of a gram.
+    /// The word and the bits of a gram.
     #[inline]
     fn place_of(&self, gram: u64) -> (usize, u64) {
-        let hash = gram.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;
-        ((hash >> 6) as usize, 1 << (hash & 63))
+        let hash = gram.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let word = (hash >> 32) as usize & (self.bits.len() - 1);
+        (word, 1 << (hash >> 26 & 63) | 1 << (hash >> 20 & 63))
     }
 
     #[inline]
     fn may_have(&self, gram: u64) -> bool {
-        let (word, bit) = self.place_of(gram);
-        self.bits.get(word).is_some_and(|word| word & bit != 0)
+        let (word, bits) = self.place_of(gram);
+        self.bits.get(word).is_some_and(|word| word & bits == bits)
     }
 
     fn find(&self, bytes: &[u8], from: usize) -> Option<usize> {
@@ -171,16 +167,20 @@ impl Grams {
         None
     }
 
-    /// The start of the longest run of bytes from `from` on that is a text and has this gram at `at`.
+    /// The lowest start of a text that begins at `from` or after it and has this gram at `at`.
     #[cold]
     fn text_around(&self, bytes: &[u8], from: usize, at: usize, gram: u64) -> Option<usize> {
-        let starts = self.places.get(&gram)?.iter().filter_map(|place| {
-            let start = at
-                .checked_sub(place.before)
-                .filter(|&start| start >= from)?;
-            let text = bytes.get(start..)?.get(..place.length)?;
-            self.texts.contains(text).then_some(start)
-        });
+        let first = self.places.partition_point(|&(known, _)| known < gram);
+        let of_gram = self.places.get(first..)?.iter();
+        let starts = of_gram
+            .take_while(|&&(known, _)| known == gram)
+            .filter_map(|(_, place)| {
+                let start = at
+                    .checked_sub(place.before as usize)
+                    .filter(|&start| start >= from)?;
+                let text = bytes.get(start..)?.get(..place.length as usize)?;
+                self.texts.contains(text).then_some(start)
+            });
         starts.min()
     }
 }
