@@ -164,5 +164,5 @@ def test_without_duckdb_the_extra_is_named(run, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     refused = run("sql", INCIDENT, "-c", "select 1")
     assert refused.code == 2
-    assert "brokerless sql needs duckdb: pip install 'brokerless[sql]'" in refused.err
+    assert refused.err.endswith("brokerless: brokerless sql needs duckdb: pip install 'brokerless[sql]'\n")
     assert duckdb is not None
