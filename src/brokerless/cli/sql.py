@@ -96,12 +96,13 @@ def sql(
     brokerless sql old=/backup new=/data -c 'select key from old.orders except select key from new.orders'
     brokerless sql data
     """
+    from brokerless.log.frames import library
     from brokerless.query.duckdb import USUAL, Tables
 
     if is_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} contradict each other")
     form = _form_of(output, "json" if is_json else form)
-    connection = _library("duckdb", "brokerless sql").connect()
+    connection = library("duckdb", "brokerless sql", extra="sql").connect()
     tables = {
         name: Tables(
             *paths,
@@ -120,15 +121,6 @@ def sql(
         _prompt(session)
     else:
         session.run(sys.stdin.read())
-
-
-def _library(name: str, what: str) -> Any:  # noqa: ANN401 - a module
-    from brokerless.log.frames import library
-
-    try:
-        return library(name, what, extra="sql")
-    except ImportError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _form_of(output: str | None, form: str | None) -> str:
@@ -270,8 +262,9 @@ def _piped() -> Iterator[str]:
 def _prompt(session: _Session) -> None:
     """Run statements that are typed, each up to its semicolon."""
     from brokerless.errors import BrokerlessError
+    from brokerless.log.frames import library
 
-    _library("prompt_toolkit", "the prompt of brokerless sql")
+    library("prompt_toolkit", "the prompt of brokerless sql", extra="sql")
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.history import FileHistory

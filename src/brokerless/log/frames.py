@@ -20,13 +20,13 @@ def library(name: str, what: str, *, extra: str | None = None) -> Any:  # noqa: 
         extra: the extra that installs it; None: none does.
 
     Raises:
-        ImportError: it is not installed.
+        ModuleNotFoundError: it is not installed.
     """
     try:
         return import_module(name)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         package = name if extra is None else f"'brokerless[{extra}]'"
-        raise ImportError(f"{what} needs {name}: pip install {package}", name=name) from error
+        raise ModuleNotFoundError(f"{what} needs {name}: pip install {package}", name=name) from error
 
 
 def polars_frame(table: pa.Table) -> pl.DataFrame:

@@ -36,7 +36,7 @@ def scan_polars(
         options: as of `LogDirs.read`.
 
     Raises:
-        ImportError: polars is not installed.
+        ModuleNotFoundError: polars is not installed.
         ValueError: a topic, a partition or a column does not exist.
 
     >>> import polars as pl
