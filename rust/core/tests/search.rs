@@ -134,6 +134,18 @@ fn names_of_headers_are_compared_as_readers_show_them() {
 }
 
 #[test]
+fn a_pattern_may_end_with_a_comment() {
+    let log = of_rows(0, &[row(0, 1000, None, Some("needle"))]);
+    let test = TextTest {
+        are_patterns: true,
+        is_whole: true,
+        ..texts(&["(?x) need le # a comment", "hay"])
+    };
+    let found = search(SearchedPart::Value, test);
+    assert_eq!(read(&log, &mut searching(&found), true).0.len(), 1);
+}
+
+#[test]
 fn a_pattern_that_does_not_compile_is_refused_in_one_line() {
     for (pattern, reason) in [
         ("(", "unclosed group"),

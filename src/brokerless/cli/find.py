@@ -15,7 +15,7 @@ from brokerless.cli import terminal
 from brokerless.cli.exit_codes import exit_line
 from brokerless.cli.options import Progress, long_from, metadata, parse_bytes, paths
 from brokerless.cli.rows import (
-    COLUMNS,
+    columns_of,
     decoding_of,
     end,
     form_of,
@@ -25,6 +25,7 @@ from brokerless.cli.rows import (
     unread_end,
     write_rows,
 )
+from brokerless.notes import note
 from brokerless.wording import counted
 
 if TYPE_CHECKING:
@@ -180,8 +181,7 @@ def find(
 
     A record must meet all conditions. If an option is repeated, one of its texts suffices. Keys, values and headers are
     searched as they are stored. With --key and --exact, the partition to which the default partitioner sends the key is
-    searched first. The last line has the number of records that were
-    searched.
+    searched first. The last line has the number of records that were searched.
 
     \b
     brokerless find data --any A-1017
@@ -213,6 +213,7 @@ def find(
         if end_offset is None:
             say_notes(unread_end(log))
 
+    decoding = None if is_count else decoding_of(decode, log_dirs, form)
     matches = Matches(
         logs,
         search,
@@ -223,10 +224,10 @@ def find(
             "end_timestamp": end_timestamp,
             "isolation_level": isolation_level,
             "on_corrupt": on_corrupt,
-            "columns": ["partition"] if is_count else columns or COLUMNS,
+            "columns": ["partition"] if is_count else columns_of(columns, decoding),
             "check_crcs": not no_check_crcs,
             "limit": 1 if first else limit,
-            "decode": None if is_count else decoding_of(decode, log_dirs, form),
+            "decode": decoding,
         },
         around=around or 0,
         planned=say_of,
@@ -249,12 +250,19 @@ def find(
         written = 0
         terminal.say(str(found))
     else:
-        written, _ = write_rows(
-            rows_of_all, matches.schema, form=form, output=output, bytes_as=bytes_as, deciding_rows=1
-        )
+        written, _ = write_rows(rows_of_all, matches.schema, form=form, output=output, bytes_as=bytes_as, waits=False)
+    _note_rest(matches)
     seconds = time.monotonic() - started
     terminal.say(f"{found:,} of {counted(matches.searched, 'record')} in {seconds:.1f} s", err=True)
     end(matches.lost, output, written)
+
+
+def _note_rest(matches: Matches) -> None:
+    """Print the notes that are not printed yet: a note is printed once, and `end` prints the losses."""
+    lost = {str(loss) for loss in matches.lost}
+    for text in matches.notes:
+        if text not in lost:
+            note(text)
 
 
 def _parsed(texts: Sequence[str], bytes_as: str | None, option: str) -> list[bytes]:

@@ -9,7 +9,7 @@ import click
 from brokerless.cli.exit_codes import exit_line
 from brokerless.cli.options import long_from, metadata, paths
 from brokerless.cli.rows import (
-    COLUMNS,
+    columns_of,
     decoding_of,
     end,
     form_of,
@@ -77,13 +77,13 @@ def read(
     from brokerless.log.reader import Reader
     from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.metadata.uncommitted import Uncommitted
-    from brokerless.values.row_decoder import RowDecoder, default_columns
+    from brokerless.values.row_decoder import RowDecoder
 
     form = form_of(output, form, is_json=is_json)
     log_dirs = LogDirs(*paths)
     logs = log_dirs.readable(topics or None, partitions or None)
     decoding = decoding_of(decode, log_dirs, form)
-    shown = columns or (COLUMNS if decoding is None else default_columns(decoding, COLUMNS))
+    shown = columns_of(columns, decoding)
     decoder = None if decoding is None else RowDecoder(decoding, shown, {log.topic for log in logs})
     schema = Reader([], shown, decode=decoder).schema
     uncommitted = Uncommitted(logs, paths, metadata)

@@ -13,7 +13,7 @@ from brokerless.values.forms import PARTS
 from brokerless.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -127,6 +127,13 @@ def decoding_of(decode: Decoding | None, log_dirs: LogDirs, form: str) -> Decodi
     return log_dirs.with_schemas(decode.as_text() if form == "json" else decode)
 
 
+def columns_of(columns: list[str] | None, decoding: Decoding | None) -> Sequence[str]:
+    """Return the columns to show: those that are named, else the usual ones."""
+    from brokerless.values.row_decoder import default_columns
+
+    return columns or (COLUMNS if decoding is None else default_columns(decoding, COLUMNS))
+
+
 def write_rows(
     found: Callable[[Progress], Found],
     schema: pa.Schema,
@@ -134,7 +141,7 @@ def write_rows(
     form: str,
     output: str | None,
     bytes_as: str | None,
-    deciding_rows: int = _DECIDING_ROWS,
+    waits: bool = True,
 ) -> tuple[int, list[Defect]]:
     """Write rows to stdout or to a file. Return their number, and the losses.
 
@@ -144,11 +151,11 @@ def write_rows(
         form: "json", "arrow" or "parquet".
         output: the file; None or "-" for stdout.
         bytes_as: the form of bytes in JSON; None: the first rows decide.
-        deciding_rows: the number of these rows, before which nothing is written.
+        waits: whether these are the first 1,000 rows, however they come; else those that come first.
     """
     from brokerless.cli.output import open_sink
 
-    lines = _JsonLines(bytes_as, deciding_rows)
+    lines = _JsonLines(bytes_as, _DECIDING_ROWS if waits else 1)
     with Progress(prints=output in (None, "-")) as progress, open_sink(form, output, lines, schema) as write:
         met: list[Defect] = []
         written = 0
@@ -164,8 +171,8 @@ def write_rows(
 class _JsonLines:
     """Rows as JSON lines. If the user chose no form of bytes, the first rows decide, so that a column has one form."""
 
-    def __init__(self, bytes_as: str | None, deciding_rows: int) -> None:
-        self._bytes_as, self._deciding_rows = bytes_as, deciding_rows
+    def __init__(self, bytes_as: str | None, needed_rows: int) -> None:
+        self._bytes_as, self._needed_rows = bytes_as, needed_rows
         self._objects: list[str] = []
         self._are_mixed: set[str] = set()
 
@@ -174,7 +181,7 @@ class _JsonLines:
         first: list[tuple[pa.RecordBatch, list[Defect]]] = []
         count = size = 0
         try:
-            while self._bytes_as is None and count < self._deciding_rows and size < _DECIDING_BYTES:
+            while self._bytes_as is None and count < self._needed_rows and size < _DECIDING_BYTES:
                 if (pair := next(found, None)) is None:
                     break
                 first.append(pair)
@@ -192,7 +199,7 @@ class _JsonLines:
 
         if not any(rows.num_rows for rows in batches):
             return
-        (rows,) = pa.Table.from_batches(batches).slice(0, self._deciding_rows).combine_chunks().to_batches()
+        (rows,) = pa.Table.from_batches(batches).slice(0, _DECIDING_ROWS).combine_chunks().to_batches()
         found = binary_columns(rows)
         self._objects = [*found, *(name for name in rows.schema.names if name in _UNDECODED)]
         say_notes(_described(rows, found))
@@ -216,8 +223,10 @@ def _described(rows: pa.RecordBatch, binary: list[str]) -> Iterator[str]:
     """Yield notes on the keys and values that are no text."""
     import pyarrow as pa
 
+    from brokerless.query.usual_forms import is_framed
+
     stored = [name for name in PARTS if name in rows.schema.names and pa.types.is_binary(rows.schema.field(name).type)]
-    framed = [name for name in stored if _is_framed(rows, name)]
+    framed = [name for name in stored if is_framed(rows, name)]
     if framed:
         options = ",".join(f"{name}=registry" for name in framed)
         names = " and ".join(framed)
@@ -225,17 +234,6 @@ def _described(rows: pa.RecordBatch, binary: list[str]) -> Iterator[str]:
     for name in stored:
         if name in binary and name not in framed:
             yield f'{name}: not all bytes are UTF-8, so each field is {{"base64": ...}}; --bytes gives another form'
-
-
-def _is_framed(rows: pa.RecordBatch, part: str) -> bool:
-    """Return whether all keys or values look as if they name a schema. Registries count ids from 1."""
-    from brokerless._native import schema_ids
-
-    headers = rows["headers"] if "headers" in rows.schema.names else None
-    ids = schema_ids(rows[part], headers, is_key=part == "key")
-    framings = set(ids["framing"].drop_null().to_pylist())
-    are_counted = all(int(one or 0) > 0 for one in ids["schemaId"].drop_null().to_pylist())
-    return bool(framings) and "none" not in framings and are_counted
 
 
 def end(lost: list[Defect], output: str | None, written: int) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -18,6 +18,7 @@ from brokerless.io.runner import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     import duckdb
 
@@ -152,6 +153,8 @@ class _Session:
         """Run statements, and show the result of each; with an output file, only write that of the last one."""
         import duckdb
 
+        for table in self._watched:
+            table.failed = None
         try:
             with _errors(self._watched):
                 statements = self.connection.extract_statements(text)
@@ -182,25 +185,29 @@ class _Session:
                 self._watched.append(register(self.connection, self.tables[place], name, place or None))
                 self._made.add(table)
 
+    def _target(self) -> AbstractContextManager[BinaryIO]:
+        from brokerless.cli.output import whole_file
+
+        return nullcontext(sys.stdout.buffer) if self.output is None else whole_file(self.output)
+
     def _found(self, place: str, name: str) -> tuple[str, str] | None:
         tables = self.tables.get(place)
         found = None if tables is None else tables.find(name)
         return None if found is None else (place, found)
 
     def _show(self, query: str, *, is_last: bool) -> None:
-        relation = self.connection.sql(query)
-        if relation is None or (self.output is not None and not is_last):
+        if self.output is not None and not is_last:
+            self.connection.execute(query)
             return
         if self.form == "table":
             width = os.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
-            relation.show(max_width=width, max_rows=_MOST_ROWS)
+            self.connection.sql(query).show(max_width=width, max_rows=_MOST_ROWS)
             sys.stdout.flush()
             return
         options = {"json": "format json", "csv": "format csv, header", "parquet": "format parquet"}[self.form]
         rows = f"from ({query})" if _is_about_tables(query) else query
-        with _whole(self.output) as path:
-            escaped = path.replace("'", "''")
-            self.connection.execute(f"copy ({rows}) to '{escaped}' ({options})")
+        with self._target() as target, _piped(target) as path:
+            self.connection.execute(f"copy ({rows}) to '{path}' ({options})")
         if self.output is not None:
             terminal.say(f"written to {self.output}", err=True)
 
@@ -224,31 +231,14 @@ def _errors(watched: Sequence[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _whole(output: str | None) -> Iterator[str]:
-    """Return the path to write to: a pipe to stdout, or a file that takes its name when it is finished."""
-    if output is None:
-        with _piped() as path:
-            yield path
-        return
-    directory, name = os.path.split(os.path.abspath(output))
-    partial = os.path.join(directory, f".{name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        os.replace(partial, output)
-    finally:
-        if os.path.exists(partial):
-            os.unlink(partial)
-
-
-@contextmanager
-def _piped() -> Iterator[str]:
-    """Return the path of a pipe to stdout. DuckDB itself would cut off what a redirected file already has."""
+def _piped(target: BinaryIO) -> Iterator[str]:
+    """Return the path of a pipe to a file. DuckDB itself would cut off what a redirected file already has."""
     reading, writing = os.pipe()
 
     def copy() -> None:
         with open(reading, "rb") as source:
-            shutil.copyfileobj(source, sys.stdout.buffer)
-        sys.stdout.flush()
+            shutil.copyfileobj(source, target)
+        target.flush()
 
     with Threads(1) as thread:
         copied = thread.start(copy)
@@ -256,7 +246,8 @@ def _piped() -> Iterator[str]:
             yield f"/dev/fd/{writing}"
         finally:
             os.close(writing)
-        copied.result()
+            # Where the file takes no more, DuckDB only knows that the pipe is broken.
+            copied.result()
 
 
 def _prompt(session: _Session) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from brokerless.io.runner import Threads
 
@@ -31,9 +32,9 @@ def in_order(
         stop: called if the reader stops early, to end a long step of an iterator.
 
     Raises:
-        Exception: the error of an iterator, raised after all items before it.
+        Exception: the error of an iterator or of `sources`, raised after all items before it.
     """
-    remaining = iter(sources)
+    remaining = _with_error(sources)
     running: deque[_Stream[_T]] = deque()
     with Threads(count) as threads:
         try:
@@ -51,6 +52,24 @@ def in_order(
                 stop()
             for stream in running:
                 stream.close()
+
+
+def _with_error(
+    sources: Iterable[Callable[[], Generator[_T, None, None]]],
+) -> Iterator[Callable[[], Generator[_T, None, None]]]:
+    """Yield sources; after an error, one that raises it in its turn."""
+    try:
+        yield from sources
+    except Exception as error:  # noqa: BLE001 - the reader raises it
+        yield partial(_raising, error)
+
+
+def _raising(error: Exception) -> Generator[Any, None, None]:
+    return (_raised(error) for _ in (None,))
+
+
+def _raised(error: Exception) -> NoReturn:
+    raise error
 
 
 class _Stream(Generic[_T]):

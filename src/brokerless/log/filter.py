@@ -118,13 +118,15 @@ class Filter:
         end = min((high + 1 for _, high in ranges if high is not None), default=_LONG - 1)
         return start, end
 
-    def search(self, parts: Collection[str]) -> Search | None:
-        """Return what a row must hold in these parts; None if the expression does not say. All else is for `apply`.
+    def search(self, stored: Collection[str], texts: Collection[str] = ()) -> Search | None:
+        """Return what a row must hold in its key and value; None if the expression does not say. `apply` does the rest.
 
         Args:
-            parts: those of "key" and "value" whose column has the bytes of the record, as bytes or as text.
+            stored: those of "key" and "value" whose column has the bytes of the record.
+            texts: those whose column has these bytes as text, and null if they are no text.
         """
-        found = [criterion for term in self._terms if (criterion := _criterion(term, parts)) is not None]
+        found = [criterion for term in self._terms if (criterion := _criterion(term, {*stored, *texts})) is not None]
+        found = [one for one in found if one.test != "null" or one.part in stored]
         return Search(tuple(found)) if found else None
 
     @cached_property

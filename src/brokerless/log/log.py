@@ -475,7 +475,7 @@ class Log:
 
         Args:
             any: a text that the key, the value, or the name or the value of a header contains. Here and below, text or
-                bytes, or several, of which one suffices: thousands take hardly longer than one.
+                bytes, or several, of which one suffices, even thousands.
             key: a text that the key contains.
             value: a text that the value contains.
             headers: the names of headers that the record has; or a dict of names, each with a text that the header's

@@ -10,6 +10,7 @@ from brokerless.arguments import check_several, to_ms
 from brokerless.log.filter import Filter
 from brokerless.log.reader import KAFKA_COLUMNS, Reader
 from brokerless.notes import collected
+from brokerless.values.forms import PARTS
 from brokerless.values.row_decoder import RowDecoder, decoded_columns, default_columns
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ _RANGE = (
     "isolation_level",
     "on_corrupt",
 )
-# Forms that leave a key or value as it is stored.
-_UNCHANGED = (None, "utf8")
 
 
 class LogReader(Reader):
@@ -72,7 +71,7 @@ class LogReader(Reader):
         condition = _filter_of(options, topics)
         needed = shown if condition is None else [*shown, *(name for name in condition.columns if name not in shown)]
         if condition is not None and search is None:
-            sought = condition.search(_unchanged(decode))
+            sought = condition.search(_in_form(decode, None), _in_form(decode, "utf8"))
             search = None if sought is None else sought.compiled()
         ranged = range_of(options)
 
@@ -122,8 +121,9 @@ def schema_of(decode: Decoding | None, topics: Iterable[str | None]) -> pa.Schem
     return RowDecoder(decode, [*_native.ROW_COLUMNS, *decoded_columns(decode)], set(topics)).schema
 
 
-def _unchanged(decode: Decoding | None) -> list[str]:
-    return [part for part in ("key", "value") if decode is None or decode.form(part) in _UNCHANGED]
+def _in_form(decode: Decoding | None, form: str | None) -> list[str]:
+    """Return the parts that are decoded in this form; None: that are not decoded."""
+    return [part for part in PARTS if (None if decode is None else decode.form(part)) == form]
 
 
 def range_of(options: ReadOptions) -> RangeOptions:
@@ -145,17 +145,21 @@ def _plan(
         earliest = 0 if given is None else to_ms("start_timestamp", given)
         ranged = {**ranged, "start_timestamp": max(earliest, condition.start_timestamp)}
     splits = plan(**ranged)
-    start, end = condition.offsets
     present = [split for split in splits if not split.is_absent]
     if not present:
         return splits
-    first, last = present[0].start_offset, min(present[-1].end_offset, log.log_end_offset)
-    if start <= first and end >= last:
+    first = present[0].start_offset
+    # A damaged log may go on after the end that is known.
+    known_end = log.log_end_offset
+    start, end = condition.offsets
+    if start <= first and end >= known_end:
         return splits
-    start, end = max(start, first), min(end, last)
-    if start >= end:
+    start = min(max(start, first), known_end)
+    if end <= start < known_end or start >= present[-1].end_offset:
         return []
-    narrowed: RangeOptions = {**ranged, "start_offset": start, "end_offset": end}
-    for bound in ("start_timestamp", "end_timestamp"):
-        narrowed.pop(bound, None)  # type: ignore[misc]
+    narrowed: RangeOptions = {**ranged, "start_offset": start}
+    narrowed.pop("start_timestamp", None)
+    if end < min(present[-1].end_offset, known_end):
+        narrowed["end_offset"] = end
+        narrowed.pop("end_timestamp", None)
     return plan(**narrowed)

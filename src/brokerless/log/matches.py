@@ -92,7 +92,7 @@ class Matches(LogReader):
 def _read(
     log: Plannable,
     start_offset: int,
-    end_offset: int,
+    end_offset: int | None,
     *,
     limit: int | None = None,
     columns: Sequence[str],

@@ -16,10 +16,10 @@ _FURTHER = 8
 
 
 class Read(Protocol):
-    """Reads the records of a log from one offset to another."""
+    """Reads the records of a log from one offset to another, or to the end of a read."""
 
     def __call__(
-        self, log: Plannable, start_offset: int, end_offset: int, *, limit: int | None = None
+        self, log: Plannable, start_offset: int, end_offset: int | None, *, limit: int | None = None
     ) -> pa.RecordBatch: ...
 
 
@@ -64,8 +64,7 @@ class Surroundings:
             yield self._after(log, shown_to, None), False
 
     def _after(self, log: Plannable, start: int, end: int | None) -> pa.RecordBatch:
-        log_end = log.log_end_offset
-        return self._read(log, min(start, log_end), log_end if end is None else end, limit=self._count)
+        return self._read(log, start, end, limit=self._count)
 
     def _before(self, log: Plannable, floor: int, end: int) -> pa.RecordBatch:
         """Return the last records before an offset. Offsets may be missing, so the first look may be too short."""

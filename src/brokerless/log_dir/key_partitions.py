@@ -38,7 +38,8 @@ def likely_first(logs: Sequence[Log], keys: Sequence[bytes]) -> tuple[list[Log],
     first = [log for of_topic in likely.values() for log in of_topic]
     what = "the key" if len(keys) == 1 else f"the {len(keys)} keys"
     notes = [
-        f"{topic}: the default partitioner sends {what} to {listed_few([log.name for log in of_topic])}, searched first"
+        f"{topic}: of {counts[topic]} partitions, the default partitioner sends {what} to "
+        f"{listed_few([log.name for log in of_topic])}, searched first"
         for topic, of_topic in likely.items()
     ]
     return [*first, *(log for log in logs if log not in first)], notes

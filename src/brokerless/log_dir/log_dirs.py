@@ -394,20 +394,17 @@ class LogDirs:
         Args:
             topics: the topics to search, by name or glob; None: all but Kafka's internal ones.
             partitions: the partition numbers to search; None: all.
-            any: a text that the key, the value, or the name or the value of a header contains. Here and below, text or
-                bytes, or several, of which one suffices: thousands take hardly longer than one.
-            key: a text that the key contains.
-            value: a text that the value contains.
-            headers: the names of headers that the record has; or a dict of names, each with a text that the header's
-                value contains, or None.
-            exact: a text is the whole field, not a part of it.
-            regex: the texts are regular expressions, in the syntax of Rust's `regex`.
-            ignore_case: upper and lower case are the same.
-            null_value: the value is null.
-            invert: find the records that do not meet all conditions.
-            producer_ids: search only the batches of these producers.
-            around: the number of records before and after each match that are returned, too. The rows then have the
-                column `match`.
+            any: a condition, as all arguments below: see `Log.find`.
+            key: see `Log.find`.
+            value: see `Log.find`.
+            headers: see `Log.find`.
+            exact: see `Log.find`.
+            regex: see `Log.find`.
+            ignore_case: see `Log.find`.
+            null_value: see `Log.find`.
+            invert: see `Log.find`.
+            producer_ids: see `Log.find`.
+            around: see `Log.find`.
             options: as of `read`: offsets, times, `isolation_level`, `on_corrupt`, `columns`, `check_crcs`, `limit` (of
                 matches) and `decode`.
 

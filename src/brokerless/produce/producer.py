@@ -211,6 +211,9 @@ class Producer:
             return self._dir.transactional_ids.start(self.transactional_id, producer_id)
         return new_producer_id() if producer_id is None else producer_id, 0
 
+    def __repr__(self) -> str:
+        return f"<Producer of {self.topic} in {self._dir.path}>"
+
     def __reduce__(self) -> Never:
         raise TypeError("a producer cannot be pickled or copied: two would write over each other")
 

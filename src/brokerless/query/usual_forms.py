@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
 from brokerless.errors import BrokerlessError
+from brokerless.notes import collected
 from brokerless.schemas.schema import SCHEMAS_TOPIC
 from brokerless.values.decoding import Decoding
 from brokerless.values.forms import PARTS
@@ -25,7 +26,11 @@ def usual_decoding(directories: LogDirs, topic: str) -> Decoding | None:
     The first records decide. Bytes that are neither stay bytes.
     """
     try:
-        rows = directories.to_table([topic], columns=["key", "value", "headers"], limit=_DECIDING, on_corrupt="skip")
+        # The query itself reports what is lost.
+        with collected():
+            rows = directories.to_table(
+                [topic], columns=["key", "value", "headers"], limit=_DECIDING, on_corrupt="skip"
+            )
     except (BrokerlessError, OSError):
         return None
     if not rows.num_rows:
@@ -35,15 +40,17 @@ def usual_decoding(directories: LogDirs, topic: str) -> Decoding | None:
     binary = _native.binary_columns(batch)
     forms: dict[str, Any] = {}
     for part in PARTS:
-        if has_schemas and _is_framed(batch, part):
+        if has_schemas and is_framed(batch, part):
             forms[part] = "registry"
         elif part not in binary:
             forms[part] = "utf8"
     return Decoding(**forms) if forms else None
 
 
-def _is_framed(rows: pa.RecordBatch, part: str) -> bool:
-    """Return whether all keys or values that are not null name a schema."""
-    ids = _native.schema_ids(rows[part], rows["headers"], is_key=part == "key")
+def is_framed(rows: pa.RecordBatch, part: str) -> bool:
+    """Return whether all keys or values look as if they name a schema. Registries count ids from 1."""
+    headers = rows["headers"] if "headers" in rows.schema.names else None
+    ids = _native.schema_ids(rows[part], headers, is_key=part == "key")
     framings = set(ids["framing"].drop_null().to_pylist())
-    return bool(framings) and "none" not in framings
+    are_counted = all(int(one or 0) > 0 for one in ids["schemaId"].drop_null().to_pylist())
+    return bool(framings) and "none" not in framings and are_counted

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -110,8 +111,10 @@ def test_the_partition_of_a_key_is_searched_first_and_a_note_says_so(run, logs):
     row = objects(run("read", logs, "--topic", "multi-partition", "--partition", "2", "--limit", "1"))[0]
     found = run("find", logs, "--topic", "multi-partition", "--key", row["key"], "--exact")
     assert objects(found)[0] == row
-    note = "note: multi-partition: the default partitioner sends the key to multi-partition-2, searched first"
-    assert found.err.splitlines()[0] == note
+    note = (
+        "multi-partition: of 4 partitions, the default partitioner sends the key to multi-partition-2, searched first"
+    )
+    assert found.err.splitlines()[0] == f"note: {note}"
 
 
 def test_matches_become_a_file(run, logs, tmp_path):
@@ -143,6 +146,15 @@ def test_the_search_is_limited_as_a_read_is(run, logs):
         found = run("find", path, "--any", "no such text", "--invert", *options)
         assert offsets(found) == read
         assert summary(found) == (len(read), len(read))
+
+
+def test_matches_are_decoded_as_by_a_read(run):
+    registry = Path(__file__).parents[3] / "examples/registry"
+    read = run("read", registry, "--topic", "orders", "--decode", "value=registry,key=utf8")
+    found = run("find", registry, "--topic", "orders", "--decode", "value=registry,key=utf8", "--any", "EUR")
+    assert objects(found) == [row for row in objects(read) if "EUR" in json.dumps(row["value"])] != []
+    notes = [line for line in found.err.splitlines() if "do not decode" in line]
+    assert notes[0].startswith("warning: orders: ")
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,20 @@
 
 import io
 import json
+import os
 import shutil
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import click
 import duckdb
 import pyarrow.parquet as pq
 import pytest
 
 import brokerless as bl
+from brokerless.cli import sql as sql_module
+from brokerless.query.duckdb import Tables
 from support.damage import flip_bit
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -52,6 +58,28 @@ def test_a_result_becomes_a_file(run, tmp_path):
     assert failed.code == 2
     assert pq.read_table(file).num_rows == 510
     assert [path.name for path in tmp_path.iterdir()] == ["orders.parquet"]
+
+
+def test_a_device_stays_one(run, tmp_path):
+    pipe = tmp_path / "rows.csv"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as thread:
+        read = thread.submit(pipe.read_text)
+        assert run("sql", INCIDENT, "--output", pipe, "-c", "select 1 a").code == 0
+        assert read.result() == "a\n1\n"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_an_error_is_that_of_its_statement(golden, tmp_path):
+    log = tmp_path / "codec-none-0"
+    shutil.copytree(golden / "logs" / "kafka-4.1" / "codec-none-0", log)
+    file = max(log.glob("*.log"), key=lambda file: file.stat().st_size)
+    flip_bit(file, file.stat().st_size // 2)
+    session = sql_module._Session(duckdb.connect(), {"": Tables(log, decode=None)}, "json", None)
+    with pytest.raises(bl.errors.CorruptRecordError):
+        session.run('select count(value) from "codec-none"')
+    with pytest.raises(click.UsageError, match="Parser Error"):
+        session.run("selec")
 
 
 def test_the_state_of_the_cluster_is_beside_the_topics(run):

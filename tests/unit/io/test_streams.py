@@ -36,6 +36,17 @@ def test_an_error_follows_all_items_before_it():
         next(items)
 
 
+def test_an_error_of_the_sources_follows_all_items_before_it():
+    def sources():
+        yield counting(0, 2)
+        raise KeyError("planning")
+
+    items = in_order(sources(), 2)
+    assert [next(items), next(items)] == [0, 1]
+    with pytest.raises(KeyError, match="planning"):
+        next(items)
+
+
 def test_a_reader_that_stops_ends_the_iterators_and_the_threads():
     ended, stopped, before = [], [], threading.active_count()
     items = in_order([counting(i, 10**9, ended) for i in range(50)], 2, lambda: stopped.append(True))

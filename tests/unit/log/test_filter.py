@@ -2,6 +2,7 @@
 
 import datetime as dt
 import operator
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,17 @@ import brokerless as bl
 from brokerless.log import filter as filters
 from brokerless.log.filter import Filter
 from brokerless.log.log_reader import schema_of
+from brokerless.notes import collected
+from support.damage import flip_bit
 
+LOGS = [
+    "kafka-4.1/codec-none-0",
+    "kafka-4.1/rolled-by-time-0",
+    "kafka-4.1/txn-interleaved-0",
+    "kafka-4.1/compact-plain-0",
+    "kafka-2.8-v1/codec-mixed-0",
+    "kafka-2.8-v0/codec-gzip-0",
+]
 DIRECTORIES = ["kafka-4.1", "kafka-2.8-mixed", "kafka-2.8-v1", "kafka-2.8-v0"]
 COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "timestampType", "headers"]
 COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
@@ -75,6 +86,32 @@ def test_a_filter_keeps_the_rows_that_pyarrow_keeps(golden, tables, directory, d
     assert log_dirs.dataset().count_rows(filter=expression) == expected.num_rows
     limit = data.draw(st.integers(0, 5))
     assert log_dirs.to_table(filter=expression, columns=columns, limit=limit).equals(expected.slice(0, limit))
+
+
+@searched
+@given(place=st.sampled_from(LOGS), data=st.data())
+def test_a_filter_in_a_damaged_log_hides_no_row_and_no_loss_that_may_meet_it(golden, tmp_path_factory, place, data):
+    original = golden / "logs" / place
+    root = tmp_path_factory.mktemp("damaged")
+    path = root / original.name
+    shutil.copytree(original, path)
+    try:
+        file = data.draw(st.sampled_from([file for file in sorted(path.glob("*.log")) if file.stat().st_size]))
+        flip_bit(file, data.draw(st.integers(0, file.stat().st_size - 1)), data.draw(st.integers(0, 7)))
+        with collected():
+            rows = bl.Log(original).to_table(columns=COLUMNS)
+            kept = bl.Log(path).to_table(columns=COLUMNS, on_corrupt="skip")
+        expression = data.draw(expressions(rows))
+        with collected():
+            skipping = bl.Log(path).to_table(columns=COLUMNS, filter=expression, on_corrupt="skip")
+            assert skipping.equals(kept.filter(expression))
+            try:
+                found = bl.Log(path).to_table(columns=COLUMNS, filter=expression)
+            except bl.BrokerlessError:
+                return
+        assert found.equals(rows.filter(expression))
+    finally:
+        shutil.rmtree(root)
 
 
 def of(expression):
@@ -167,6 +204,17 @@ def test_decoded_fields_are_filtered():
     expected = text.filter(expression)
     assert expected.num_rows == 2
     assert topic.to_table(decode={"key": "utf8"}, columns=["offset", "key"], filter=expression).equals(expected)
+
+
+def test_a_key_that_is_no_text_is_null_as_text(tmp_path):
+    with bl.Producer(tmp_path / "data", "t") as producer:
+        producer.send([{"key": key, "value": "v"} for key in (b"a", None, b"\xff")])
+    log = bl.Log(tmp_path / "data" / "t-0")
+    for decode, expected in ((None, [1]), ({"key": "utf8"}, [1, 2])):
+        with collected():
+            rows = log.to_table(columns=["offset"], decode=decode, filter=pc.field("key").is_null())
+        assert rows["offset"].to_pylist() == expected
+    assert repr(producer) == f"<Producer of t in {tmp_path / 'data'}>"
 
 
 def test_what_is_no_filter_is_refused(golden):

@@ -209,7 +209,7 @@ def test_a_search_of_directories_keeps_their_order_and_takes_the_partition_of_a_
     first = next(matches)["partition"][0].as_py()
     assert first == 2
     assert matches.notes == [
-        "multi-partition: the default partitioner sends the key to multi-partition-2, searched first"
+        "multi-partition: of 4 partitions, the default partitioner sends the key to multi-partition-2, searched first"
     ]
 
 

@@ -20,6 +20,8 @@ use texts::Texts;
 
 /// The maximum size of a compiled pattern. Thousands of texts without regard to case need some megabytes.
 const MAX_PATTERN: usize = 256 << 20;
+/// The memory in which each thread keeps states of a pattern.
+const MAX_STATES: usize = 16 << 20;
 
 /// The part of a record that a criterion is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +110,14 @@ fn checked(pattern: &[u8]) -> Result<String> {
     let Ok(text) = std::str::from_utf8(pattern) else {
         return Err(Error::invalid("a pattern is not UTF-8"));
     };
-    parsed(text).map(|_| format!("(?:{text})"))
+    parsed(text)?;
+    let group = format!("(?:{text})");
+    // In a pattern with comments, the last one would hide the end of the group.
+    Ok(if parsed(&group).is_ok() {
+        group
+    } else {
+        format!("(?:{text}\n)")
+    })
 }
 
 fn parsed(pattern: &str) -> Result<Hir> {
@@ -252,7 +261,7 @@ fn any_header(headers: Headers<'_>, is_met: impl Fn(&[u8], Option<&[u8]>) -> boo
 fn compiled(pattern: &str) -> Result<Regex> {
     RegexBuilder::new(pattern)
         .size_limit(MAX_PATTERN)
-        .dfa_size_limit(MAX_PATTERN)
+        .dfa_size_limit(MAX_STATES)
         .build()
         .map_err(|_| {
             Error::invalid(format!(
