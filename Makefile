@@ -64,7 +64,7 @@ test-python: setup .venv/.tools .venv/spark.jsa  ## the tests of Python, but con
 
 # What a reader or a writer in the JVM could do otherwise. The driver does the same as without it.
 TASKS := "not conformance and not again and not driver"
-IN_JVM := $(addprefix tests/spark/test_,golden.py source.py sink.py stream.py stream_sink.py decoding.py decoding_everywhere.py kills.py jar.py jar_writes.py jar_cancelled.py jar_damage.py jar_decoding.py jar_leaks.py jar_loading.py)
+IN_JVM := $(addprefix tests/spark/test_,golden.py source.py sink.py stream.py stream_sink.py decoding.py decoding_everywhere.py kills.py jar.py jar_writes.py jar_cancelled.py jar_damage.py jar_decoding.py jar_filters.py jar_leaks.py jar_loading.py)
 OLDEST_IN_JVM := $(addprefix tests/spark/test_,golden.py sink.py stream.py stream_sink.py)
 test-jar: setup .venv/.tools .venv/spark.jsa .venv-oldest/.installed  ## the tests of Spark again, with tasks in the JVM
 	[ ! -f $(JAR) ] || BROKERLESS_JAR=1 $(STEP) jar $(PYTEST) -m $(TASKS) $(IN_JVM)

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+import shutil
 import sys
 
 import pytest
@@ -53,6 +54,14 @@ def load(spark):
         return (reader.schema(schema) if schema else reader).load()
 
     return load
+
+
+@pytest.fixture
+def topics(golden, tmp_path):
+    """Three topics in a log directory of their own."""
+    for name in ("codec-mixed-0", "codec-none-0", "codec-zstd-0"):
+        shutil.copytree(golden / "logs/kafka-4.1" / name, tmp_path / "d" / name)
+    return tmp_path / "d"
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 
 import pytest
 from own_spark import run
@@ -41,94 +40,6 @@ def test_only_the_columns_of_a_query_are_decoded(golden, load):
     assert frame.distinct().count() == 605
 
 
-FILTERS = (
-    "offset = 300",
-    "offset >= 200 and offset < 220",
-    "offset > 604",
-    "offset <= 0",
-    "offset in (5, 599)",
-    "offset > 9223372036854775806",
-    "topic = 'codec-mixed' and partition = 0 and offset >= 590",
-    "topic = 'codec-zstd' and offset < 3",
-    "topic in ('codec-mixed', 'codec-none') and partition in (0, 1)",
-    "partition = 7",
-    "partition = 0 or offset < 10",
-    "timestamp > timestamp_millis({middle})",
-    "timestamp = timestamp_millis({middle})",
-    "timestamp >= timestamp_millis({middle}) and offset < 400",
-    "timestamp < timestamp_millis({middle})",
-)
-
-
-@pytest.fixture
-def topics(golden, tmp_path):
-    """Three topics in a log directory of their own."""
-    for name in ("codec-mixed-0", "codec-none-0", "codec-zstd-0"):
-        shutil.copytree(golden / "logs/kafka-4.1" / name, tmp_path / "d" / name)
-    return tmp_path / "d"
-
-
-def kept(frame, condition):
-    """The rows that Spark's own evaluation of a condition leaves: these rows are in memory, and no source narrows."""
-    return frame.localCheckpoint().where(condition)
-
-
-def rows(frame):
-    return sorted(map(repr, frame.collect()))
-
-
-@with_jar
-@pytest.mark.parametrize("tasks", [{"minPartitions": "1"}, {"minPartitions": "40"}, {"maxRecordsPerPartition": "7"}])
-@pytest.mark.parametrize("condition", FILTERS)
-def test_filters_leave_the_rows_that_they_should(topics, load, condition, tasks):
-    middle = bl.Log(topics / "codec-mixed-0").to_table(columns=["timestamp"])["timestamp"][300].as_py()
-    condition = condition.format(middle=round(middle.timestamp() * 1000))
-    frame = load(topics, **tasks)
-    assert rows(frame.where(condition)) == rows(kept(frame, condition))
-
-
-@with_jar
-def test_filters_do_not_trust_an_index(topics, load):
-    """Each entry of it is wrong: by its offset, or by its position."""
-    for path in (topics / "codec-mixed-0").glob("*.index"):
-        for at in range(0, path.stat().st_size - 8, 8):
-            overwrite(path, at, (at // 8 * 7 + 1).to_bytes(4, "big"))
-    frame = load(topics, subscribe="codec-mixed", minPartitions="20")
-    for condition in ("offset = 300", "offset >= 200 and offset < 220", "offset > 500"):
-        assert rows(frame.where(condition)) == rows(kept(frame, condition))
-
-
-@with_jar
-def test_filters_do_not_trust_an_index_that_the_start_came_from(tmp_path, load):
-    """Nor that pieces which are cut by offset, and have the same entry, follow each other in the file.
-
-    Its entries have the right offsets and wrong positions: what is read without one is read from the beginning.
-    """
-    with bl.Producer(tmp_path / "d", "t", batch_size=200) as producer:
-        producer.send([{"value": b"%d" % i} for i in range(20_000)])
-    index = min((tmp_path / "d" / "t-0").glob("*.index"))
-    content = index.read_bytes().rstrip(b"\0")
-    entries = [(content[at : at + 4], content[at + 4 : at + 8]) for at in range(0, len(content) // 8 * 8, 8)]
-    third = len(entries) // 3
-    shifted = [offset + entries[min(i + third, len(entries) - 1)][1] for i, (offset, _) in enumerate(entries)]
-    index.write_bytes(b"".join(shifted))
-    frame = load(tmp_path / "d", subscribe="t", startingOffsets='{"t":{"0":10000}}')
-    assert frame.count() == 10_000
-    for condition in ("offset >= 12000 and offset < 12010", "offset >= 12000"):
-        assert rows(frame.where(condition)) == rows(kept(frame, condition)), condition
-    assert frame.where("offset >= 12000").count() == 8_000
-
-
-@with_jar
-def test_filters_leave_the_rows_of_pieces_that_are_cut_by_offset(tmp_path, load):
-    """The pieces of one split have the same place in the file."""
-    with bl.Producer(tmp_path / "d", "t", batch_size=200) as producer:
-        producer.send([{"value": b"%d" % i} for i in range(20_000)])
-    frame = load(tmp_path / "d", startingOffsets='{"t":{"0":10000}}', maxRecordsPerPartition="100")
-    assert {row.offset for row in frame.where("offset >= 10050 and offset < 10350").collect()} == {*range(10050, 10350)}
-    assert frame.where("offset = 10050").count() == 1
-
-
 @with_jar
 def test_a_field_of_headers_alone(golden, load):
     frame = load(golden / "logs/kafka-4.1", includeHeaders="true", assign='{"headers":[0]}')
@@ -139,13 +50,6 @@ def test_a_field_of_headers_alone(golden, load):
         assert found == [None if row is None else [header[field] for header in row] for row in whole]
     exploded = frame.selectExpr("explode(headers) h").selectExpr("h.value").collect()
     assert [row.value for row in exploded] == [header.value for row in whole for header in row or ()]
-
-
-@with_jar
-def test_filters_read_only_the_tasks_that_they_need(topics, load):
-    frame = load(topics, minPartitions="3")
-    assert frame.where("topic = 'codec-zstd'").rdd.getNumPartitions() < frame.rdd.getNumPartitions()
-    assert "PushedFilters: [offset >= 5" in plan(frame.where("offset >= 5"))
 
 
 @with_jar

@@ -12,6 +12,7 @@ import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * What the filters and the limit of a query say of its rows. Spark applies both again: these bounds may be wider, never
@@ -35,7 +36,18 @@ final class Bounds {
   /** The rows of each task that are enough. */
   @JsonProperty Integer limit;
 
+  /** What keys and values must hold. It is for the readers of tasks: it does not narrow them. */
+  final List<Criterion> criteria = new ArrayList<>();
+
   private final List<Predicate> used = new ArrayList<>();
+  private final Set<String> stored;
+  private final Set<String> texts;
+
+  /** Bounds of a read with these options, which decide what the columns of keys and values hold. */
+  Bounds(CaseInsensitiveStringMap options) {
+    stored = Decoded.stored(options);
+    texts = Decoded.texts(options);
+  }
 
   /** Takes filters that all have to hold. */
   void take(Predicate[] filters) {
@@ -69,6 +81,11 @@ final class Bounds {
     if (filter.name().equals("AND")) {
       boolean left = takes((Predicate) children[0]);
       return takes((Predicate) children[1]) || left;
+    }
+    Criterion criterion = Criterion.of(filter, stored, texts);
+    if (criterion != null) {
+      criteria.add(criterion);
+      return true;
     }
     if (children.length < 2
         || !(children[0] instanceof NamedReference column)

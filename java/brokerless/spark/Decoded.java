@@ -12,6 +12,8 @@ final class Decoded {
   /** Tells the Python planner that the tasks of a decoded read will run in the JVM. */
   private static final String IN_JVM = "decodesInJvm";
 
+  private static final List<String> PARTS = List.of("key", "value");
+
   private static final List<String> ENDINGS =
       List.of("", "Bytes", "DecodeError", "Framing", "SchemaId", "Subject", "Version");
 
@@ -39,10 +41,34 @@ final class Decoded {
     return forPython;
   }
 
+  /** Those of key and value whose column has the bytes of the record. */
+  static Set<String> stored(CaseInsensitiveStringMap options) {
+    Set<String> stored = new HashSet<>(PARTS);
+    stored.removeAll(columns(options));
+    return stored;
+  }
+
+  /** Those of key and value whose column has these bytes as text, and null if they are no text. */
+  static Set<String> texts(CaseInsensitiveStringMap options) {
+    Set<String> texts = new HashSet<>();
+    for (String choice : choices(options)) {
+      String[] words = choice.split("=", 2);
+      if (words.length == 2 && words[1].trim().equals("utf8")) {
+        texts.add(words[0].trim());
+      }
+    }
+    texts.retainAll(PARTS);
+    return texts;
+  }
+
+  private static String[] choices(CaseInsensitiveStringMap options) {
+    return options.getOrDefault("decode", "").split(",");
+  }
+
   /** The names of the columns that are decoded. */
   static Set<String> columns(CaseInsensitiveStringMap options) {
     Set<String> columns = new HashSet<>();
-    for (String choice : options.getOrDefault("decode", "").split(",")) {
+    for (String choice : choices(options)) {
       String part = choice.split("=", 2)[0].trim();
       if (part.isEmpty()) {
         continue;

@@ -65,9 +65,11 @@ final class Native {
 
   /**
    * Opens a reader of a task for these columns, and returns its handle: for one thread, up to {@link #close}. {@code
-   * decoding} is what the planner wrote of a decoded read; it is empty for any other.
+   * decoding} is what the planner wrote of a decoded read; it is empty for any other. {@code criteria} are those of {@link
+   * Criterion#json}.
    */
-  static native long open(byte[] task, String[] columns, byte[] decoding) throws IOException;
+  static native long open(byte[] task, String[] columns, byte[] decoding, byte[] criteria)
+      throws IOException;
 
   /**
    * Decodes the next rows, and returns their number; -1 at the end. {@code out} gets the addresses of the columns, which

@@ -38,17 +38,18 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
   /** Whether all rows were taken. */
   private boolean isAtEnd;
 
-  private RecordsReader(RecordsTask task, StructType columns, Set<String> decoded) throws IOException {
+  private RecordsReader(RecordsTask task, Factory factory) throws IOException {
+    StructType columns = factory.columns;
     vectors = new NativeVector[columns.size()];
     int addresses = 0;
     for (int i = 0; i < vectors.length; i++) {
-      vectors[i] = NativeVector.of(columns.fields()[i], decoded);
+      vectors[i] = NativeVector.of(columns.fields()[i], factory.decoded);
       vectors[i].memory = memory;
       addresses += vectors[i].addresses();
     }
     batch = new ColumnarBatch(vectors);
     out = new long[addresses + Native.COUNTS];
-    handle = Native.open(task.json(), columns.fieldNames(), task.decodingJson());
+    handle = Native.open(task.json(), columns.fieldNames(), task.decodingJson(), factory.criteria);
   }
 
   // Synchronized with close: see there.
@@ -130,9 +131,13 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
     /** The names of the columns that are decoded. */
     private final Set<String> decoded;
 
-    Factory(StructType columns, Set<String> decoded) {
+    /** What keys and values must hold: see {@link Criterion#json}. */
+    private final byte[] criteria;
+
+    Factory(StructType columns, Set<String> decoded, byte[] criteria) {
       this.columns = columns;
       this.decoded = decoded;
+      this.criteria = criteria;
     }
 
     @Override
@@ -149,7 +154,7 @@ final class RecordsReader implements PartitionReader<ColumnarBatch> {
     public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition task) {
       try {
         Native.check();
-        return new RecordsReader((RecordsTask) task, columns, decoded);
+        return new RecordsReader((RecordsTask) task, this);
       } catch (IOException error) {
         throw TaskFailure.of(error);
       }

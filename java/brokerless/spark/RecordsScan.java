@@ -161,7 +161,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new RecordsReader.Factory(columns, Decoded.columns(options));
+    return new RecordsReader.Factory(columns, Decoded.columns(options), Criterion.json(bounds.criteria));
   }
 
   /** Two reads of the same rows in one query are equal, so that Spark may shuffle them once. */
@@ -170,7 +170,8 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
     return other instanceof RecordsScan scan
         && options.equals(scan.options)
         && columns.equals(scan.columns)
-        && Arrays.equals(bounds.json(), scan.bounds.json());
+        && Arrays.equals(bounds.json(), scan.bounds.json())
+        && bounds.criteria.equals(scan.bounds.criteria);
   }
 
   @Override
@@ -185,7 +186,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
           SupportsPushDownV2Filters,
           SupportsPushDownLimit {
     private final ScanBuilder python;
-    private final Bounds bounds = new Bounds();
+    private final Bounds bounds;
     private final CaseInsensitiveStringMap options;
     private final StructType all;
     private StructType columns;
@@ -193,6 +194,7 @@ final class RecordsScan implements Scan, Batch, SupportsReportStatistics {
     Builder(ScanBuilder python, StructType all, CaseInsensitiveStringMap options) {
       this.python = python;
       this.options = options;
+      this.bounds = new Bounds(options);
       this.all = all;
       this.columns = all;
     }

@@ -22,6 +22,8 @@ const COLUMNS: [&str; 9] = [
     "leaderEpoch",
 ];
 const OF_COPIES: usize = 3;
+/// A filter: values with an a or a b.
+const CRITERIA: &[u8] = br#"[{"part":"value","texts":["YQ==","Yg=="],"is_whole":false}]"#;
 /// The columns of a read: one of each kind.
 const READ: [&str; 8] = [
     "key",
@@ -94,8 +96,9 @@ pub(crate) fn task(data: &[u8]) {
     // Where the second batch of the seeds is, which ends with offset 3.
     let index = [3u32, 71].map(u32::to_be_bytes).concat();
     fs::write(log.with_extension("index"), index).unwrap();
-    read(&task, &READ);
-    read(&task, &["offset"]);
+    read(&task, &READ, &[]);
+    read(&task, &["offset"], &[]);
+    read(&task, &READ, CRITERIA);
     decode(&task);
     let tasks = [task.clone(), task];
     let Ok(narrowed) = narrow(&tasks, bounds) else {
@@ -103,13 +106,13 @@ pub(crate) fn task(data: &[u8]) {
     };
     assert_eq!(narrow(&narrowed, bounds).unwrap(), narrowed);
     for task in &narrowed {
-        read(task, &["offset"]);
+        read(task, &["offset"], &[]);
     }
 }
 
-fn read(task: &[u8], columns: &[&str]) {
+fn read(task: &[u8], columns: &[&str], criteria: &[u8]) {
     let columns: Vec<_> = columns.iter().map(|&name| name.to_owned()).collect();
-    let Ok(mut reader) = TaskReader::new(task, &columns, &[]) else {
+    let Ok(mut reader) = TaskReader::new(task, &columns, &[], criteria) else {
         return;
     };
     while let Ok(Some(rows)) = reader.next_rows() {
@@ -121,7 +124,7 @@ fn read(task: &[u8], columns: &[&str]) {
 
 fn decode(task: &[u8]) {
     let columns = DECODED.map(str::to_owned);
-    let Ok(mut reader) = TaskReader::new(task, &columns, DECODING.as_bytes()) else {
+    let Ok(mut reader) = TaskReader::new(task, &columns, DECODING.as_bytes(), &[]) else {
         return;
     };
     while let Ok(Some(rows)) = reader.next_rows() {

@@ -5,6 +5,7 @@
 //! file with unsafe code.
 
 mod column;
+mod criteria;
 mod decoding;
 mod error;
 mod file;

@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use brokerless_core::{
-    Columns, DEFAULT_MAX_BATCH_BYTES, DecodeOptions, Defect, RowColumn, SplitReader, Step,
+    Columns, DEFAULT_MAX_BATCH_BYTES, DecodeOptions, Defect, RowColumn, Search, SplitReader, Step,
 };
 
 use crate::column::{self, Flat};
+use crate::criteria;
 use crate::decoding::{DecodedColumn, Decoding, Place};
 use crate::error::TaskError;
 use crate::file::{self, Index};
@@ -37,6 +38,7 @@ pub struct TaskReader {
     shown: Range<usize>,
     check_crcs: bool,
     min_timestamp: i64,
+    search: Option<Arc<Search>>,
     /// The number of rows that are still wanted.
     wanted: usize,
     splits: std::vec::IntoIter<TaskSplit>,
@@ -51,8 +53,14 @@ pub struct TaskReader {
 
 impl TaskReader {
     /// Creates a reader of a task that the planner wrote, for the columns of these names. `decoding` is what the planner
-    /// wrote of a decoded read; it is empty for any other.
-    pub fn new(task: &[u8], names: &[String], decoding: &[u8]) -> Result<Self, TaskError> {
+    /// wrote of a decoded read; it is empty for any other. `criteria` are those of a query's filters, as JSON, or empty:
+    /// rows that do not meet them are left out.
+    pub fn new(
+        task: &[u8],
+        names: &[String],
+        decoding: &[u8],
+        criteria: &[u8],
+    ) -> Result<Self, TaskError> {
         let task = Task::parse(task)?;
         let mut decoding = match decoding {
             [] => None,
@@ -81,6 +89,7 @@ impl TaskReader {
             shown: 0..0,
             check_crcs: task.check_crcs,
             min_timestamp: task.min_timestamp.unwrap_or(i64::MIN),
+            search: criteria::search(criteria)?,
             wanted: task.limit.unwrap_or(usize::MAX),
             splits: task.splits.into_iter(),
             split: None,
@@ -177,7 +186,7 @@ impl TaskReader {
             max_batch_bytes: DEFAULT_MAX_BATCH_BYTES,
             by_headers: true,
             min_timestamp: self.min_timestamp,
-            search: None,
+            search: self.search.clone(),
         };
         let reader = SplitReader::new(planned, file, is_planned, Index::of(&split), options)
             .map_err(|error| TaskError::of_read(error, &split.path))?;

@@ -74,12 +74,14 @@ pub extern "system" fn Java_brokerless_spark_Native_open<'local>(
     task: JByteArray<'local>,
     names: JObjectArray<'local>,
     decoding: JByteArray<'local>,
+    criteria: JByteArray<'local>,
 ) -> jlong {
     guarded(&mut env, 0, |env| {
         let task = env.convert_byte_array(task)?;
         let columns = strings(env, &names)?;
         let decoding = env.convert_byte_array(decoding)?;
-        let reader = TaskReader::new(&task, &columns, &decoding)?;
+        let criteria = env.convert_byte_array(criteria)?;
+        let reader = TaskReader::new(&task, &columns, &decoding, &criteria)?;
         Ok(Box::into_raw(Box::new(reader)) as jlong)
     })
 }

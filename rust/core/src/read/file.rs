@@ -150,6 +150,11 @@ impl<F: ReadAt> Window<F> {
         })
     }
 
+    /// The number of bytes that are usually read at once.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
     /// The buffered bytes, from `position` on.
     pub(crate) fn data(&self) -> &[u8] {
         self.buffer.get(self.from..self.to).unwrap_or_default()

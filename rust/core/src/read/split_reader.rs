@@ -356,6 +356,7 @@ where
             }
             window.advance(consumed);
             if has_rows {
+                gather(window, decoder, split, consumed)?;
                 return Ok(Some(Step::Rows));
             }
         }
@@ -511,6 +512,29 @@ fn verify<F: ReadAt>(file: &F, position: u64) -> FileResult<(), F> {
             .header
             .check_crc(&entry)
             .map_err(|error| batch.header.locate(error))?;
+    }
+    Ok(())
+}
+
+/// Adds more rows to those of a search that has read less than a chunk: a consumer gets as many bytes at once as without a
+/// search. Errors come after these rows, with the next ones.
+fn gather<F: ReadAt>(
+    window: &mut Window<F>,
+    decoder: &mut Decoder,
+    split: &Split,
+    mut searched: usize,
+) -> FileResult<(), F> {
+    while decoder.needed > 0
+        && window.length() + searched <= CHUNK
+        && !(split.is_bounded() && decoder.next_offset >= split.end_offset)
+        && window.fill(decoder.needed)?
+    {
+        let consumed = decoder.decode(window.data(), window.position)?;
+        if let Some(position) = decoder.doubted.take() {
+            verify(&window.file, position)?;
+        }
+        window.advance(consumed);
+        searched += consumed;
     }
     Ok(())
 }
