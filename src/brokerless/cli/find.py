@@ -81,6 +81,11 @@ _SEARCH = (
         help="File with a text in each line, thousands at once, for the part any, key or value; - for stdin.  "
         "[default: any]",
     ),
+    click.option(
+        "--where",
+        metavar="SQL",
+        help='Condition on columns and decoded fields, with DuckDB: "value.customer.id = 42 and offset > 9".',
+    ),
     click.option("--null-value", is_flag=True, help="The value is null."),
     click.option("--exact", is_flag=True, help="TEXT is the whole key, value or header value, not a part of it."),
     click.option("--regex", is_flag=True, help="TEXT is a regular expression, as Rust's regex reads it."),
@@ -98,7 +103,8 @@ def _search_options(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def command(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401
         given = {name: kwargs.pop(name) for name in _GIVEN}
-        function(*args, search=_search_of(kwargs["bytes_as"], **given), **kwargs)
+        search = _search_of(kwargs["bytes_as"], has_condition=kwargs["where"] is not None, **given)
+        function(*args, search=search, **kwargs)
 
     for decorate in reversed(_SEARCH):
         command = decorate(command)
@@ -108,6 +114,7 @@ def _search_options(function: Callable[..., None]) -> Callable[..., None]:
 def _search_of(
     bytes_as: str | None,
     *,
+    has_condition: bool,
     anywhere: Sequence[str],
     key: Sequence[str],
     value: Sequence[str],
@@ -130,8 +137,12 @@ def _search_of(
         raise click.UsageError("--texts-from: the file has no text")
     sought = {part: of_part for part, of_part in texts.items() if of_part}
     of_headers = _of_headers(headers, bytes_as)
+    if has_condition and flags["invert"]:
+        raise click.UsageError("--invert does not apply to --where: write NOT in the condition")
     if not (sought or of_headers or producers or flags["null_value"]):
-        options = "--any, --key, --value, --header, --null-value or --producer"
+        if has_condition:
+            return Search(())
+        options = "--any, --key, --value, --header, --where, --null-value or --producer"
         raise click.UsageError(f"nothing is sought: give {options}; `brokerless read` prints all records")
     return Search.of(
         any=sought.get("any"),
@@ -158,6 +169,7 @@ def find(
     topics: tuple[str, ...],
     partitions: tuple[int, ...],
     search: Search,
+    where: str | None,
     start_offset: StartOffset | None,
     end_offset: EndOffset | None,
     start_timestamp: int | None,
@@ -189,14 +201,18 @@ def find(
     brokerless find data --topic 'orders*' --value refused --start-timestamp -1h
     brokerless find data --texts-from ids.txt --count
     brokerless find orders-0 --regex --value '"total":[0-9]{6,}' --around 2
+    brokerless find data --topic orders --where 'value.customer.id = 42'
     brokerless find orders-0 --null-value --columns offset,key
     """
     import pyarrow as pa
 
+    from brokerless.log.log_reader import schema_of
     from brokerless.log.matches import Matches
     from brokerless.log_dir.key_partitions import likely_first
     from brokerless.log_dir.log_dirs import LogDirs
     from brokerless.metadata.uncommitted import Uncommitted
+    from brokerless.query.condition import SqlCondition
+    from brokerless.query.usual_forms import registry_decoding
 
     form = form_of(output, form, is_json=is_json)
     if is_count and (output is not None or around is not None):
@@ -213,7 +229,11 @@ def find(
         if end_offset is None:
             say_notes(unread_end(log))
 
-    decoding = None if is_count else decoding_of(decode, log_dirs, form)
+    topics_read = list(dict.fromkeys(log.topic for log in logs))
+    if where is not None and decode is None:
+        decode = registry_decoding(log_dirs, topics_read)
+    decoding = decoding_of(decode, log_dirs, form) if where is not None or not is_count else None
+    condition = None if where is None else SqlCondition(where, schema_of(decoding, topics_read))
     matches = Matches(
         logs,
         search,
@@ -229,6 +249,7 @@ def find(
             "limit": 1 if first else limit,
             "decode": decoding,
         },
+        where=condition,
         around=around or 0,
         planned=say_of,
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from brokerless.log.read_options import Plannable, RangeOptions, ReadOptions
+    from brokerless.log.read_options import Condition, Plannable, RangeOptions, ReadOptions
     from brokerless.log.split import Split
     from brokerless.values.decoding import Decoding
 
@@ -39,6 +39,7 @@ class LogReader(Reader):
         logs: the logs, in this order. Each is planned when its turn comes.
         options: the options of the read. `decode` must have its schemas.
         search: what is sought; None: all rows.
+        where: a condition that rows must meet, besides the filter of the options.
         more: columns that are read, too.
         threads: see `Reader`.
         target_bytes: see `Log.plan`.
@@ -54,6 +55,7 @@ class LogReader(Reader):
         options: ReadOptions,
         *,
         search: _native.Search | None = None,
+        where: Condition | None = None,
         more: Iterable[str] = (),
         threads: int = 1,
         target_bytes: int | None = None,
@@ -69,7 +71,8 @@ class LogReader(Reader):
         shown = [*named, *(name for name in more if name not in named)]
         topics = {log.topic for log in logs}
         condition = _filter_of(options, topics)
-        needed = shown if condition is None else [*shown, *(name for name in condition.columns if name not in shown)]
+        conditions = [one for one in (condition, where) if one is not None]
+        needed = list(dict.fromkeys([*shown, *(name for one in conditions for name in one.columns)]))
         if condition is not None and search is None:
             sought = condition.search(_in_form(decode, None), _in_form(decode, "utf8"))
             search = None if sought is None else sought.compiled()
@@ -101,7 +104,7 @@ class LogReader(Reader):
             search=search,
             threads=threads,
             by_headers=by_headers,
-            condition=condition,
+            conditions=conditions,
             shown=shown,
         )
         self.notes += notes

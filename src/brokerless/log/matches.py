@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from brokerless.log.read_options import Plannable, ReadOptions
+    from brokerless.log.read_options import Condition, Plannable, ReadOptions
     from brokerless.log.search import Search
     from brokerless.log.split import Split
 
@@ -36,6 +36,7 @@ class Matches(LogReader):
         logs: the logs to search, in this order. Each is planned when its turn comes.
         search: what is sought.
         options: the options of the read. `decode` must have its schemas.
+        where: a condition that a record must meet, too; None: none.
         around: the number of records before and after each match that are returned, too. The rows then have the column
             `match`, which is false for these records.
         planned: called with each log and its splits, before they are read.
@@ -61,6 +62,7 @@ class Matches(LogReader):
         search: Search,
         options: ReadOptions,
         *,
+        where: Condition | None = None,
         around: int = 0,
         planned: Callable[[Any, Sequence[Split]], None] = lambda _log, _splits: None,
     ) -> None:
@@ -70,6 +72,7 @@ class Matches(LogReader):
             logs,
             options,
             search=self._search,
+            where=where,
             # Records around a match are read by its place.
             more=_PLACE if around else (),
             threads=cores(),

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     from brokerless.arguments import Time
@@ -35,6 +36,19 @@ class ReadOptions(RangeOptions, total=False):
     limit: int | None
     decode: Decoding | Mapping[str, object] | str | None
     filter: pc.Expression | None
+
+
+class Condition(Protocol):
+    """A condition that rows must meet."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns that it needs."""
+        ...
+
+    def apply(self, rows: pa.RecordBatch, /) -> pa.RecordBatch:
+        """Return the rows that meet it."""
+        ...
 
 
 class Plannable(Protocol):

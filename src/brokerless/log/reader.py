@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.io.storage import File
-    from brokerless.log.filter import Filter
+    from brokerless.log.read_options import Condition
     from brokerless.log.split import Split
 
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -52,7 +52,7 @@ class Reader:
         search: the records to return; None: all.
         threads: the number of threads that read splits in advance. The order of the rows does not depend on it.
         by_headers: make rows from the headers of batches, if these have all columns. The records are then not parsed.
-        condition: a condition that rows must meet.
+        conditions: conditions that rows must all meet.
         shown: the columns that are returned; None: all that are read.
 
     Attributes:
@@ -87,7 +87,7 @@ class Reader:
         search: _native.Search | None = None,
         threads: int = 1,
         by_headers: bool = False,
-        condition: Filter | None = None,
+        conditions: Sequence[Condition] = (),
         shown: Sequence[str] | None = None,
     ) -> None:
         check_several("columns", columns)
@@ -117,13 +117,13 @@ class Reader:
         )
         stop = (lambda: None) if search is None else search.stop
         rows = _rows(splits, self._found, read, threads, stop)
-        is_cut_late = condition is not None or (decoder is not None and decoder.leaves_out)
+        is_cut_late = bool(conditions) or (decoder is not None and decoder.leaves_out)
         if limit is not None and not is_cut_late:
             rows = first_rows(limit, rows)
         if decoder is not None:
             # If several readers share a decoder, their caller asks it for the notes.
             rows = _decoded(rows, decoder, None if decode is decoder else self.notes)
-        if condition is not None:
+        for condition in conditions:
             rows = _met(rows, condition)
         if shown is not None and list(shown) != self._columns:
             rows = _of_columns(rows, shown)
@@ -386,7 +386,7 @@ class SparkReader(Reader):
         return self._found.null_timestamps
 
 
-def _met(rows: Generator[pa.RecordBatch, None, None], condition: Filter) -> Generator[pa.RecordBatch, None, None]:
+def _met(rows: Generator[pa.RecordBatch, None, None], condition: Condition) -> Generator[pa.RecordBatch, None, None]:
     with contextlib.closing(rows):
         for batch in rows:
             kept = condition.apply(batch)

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless import _native
 from brokerless.errors import BrokerlessError
-from brokerless.notes import collected
+from brokerless.notes import collected, note
 from brokerless.schemas.schema import SCHEMAS_TOPIC
 from brokerless.values.decoding import Decoding
 from brokerless.values.forms import PARTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
     from brokerless.log_dir.log_dirs import LogDirs
@@ -45,6 +47,21 @@ def usual_decoding(directories: LogDirs, topic: str) -> Decoding | None:
         elif part not in binary:
             forms[part] = "utf8"
     return Decoding(**forms) if forms else None
+
+
+def registry_decoding(directories: LogDirs, topics: Iterable[str | None]) -> Decoding | None:
+    """Return how keys and values are decoded by a registry's schemas, if those of all topics that have records are."""
+    if SCHEMAS_TOPIC not in directories.topics():
+        return None
+    forms: set[tuple[tuple[str, Any], ...]] = set()
+    for topic in topics:
+        usual = None if topic is None else usual_decoding(directories, topic)
+        if usual is not None:
+            forms.add(tuple((part, "registry") for part in PARTS if usual.form(part) == "registry"))
+    if len(forms) > 1:
+        note("some topics have a registry's schemas and some do not, so none is decoded: choose topics, or the forms")
+    (common,) = forms if len(forms) == 1 else ((),)
+    return Decoding(**dict(common)) if common else None
 
 
 def is_framed(rows: pa.RecordBatch, part: str) -> bool:

@@ -160,7 +160,7 @@ def test_matches_are_decoded_as_by_a_read(run):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "nothing is sought: give --any, --key, --value, --header, --null-value or --producer; `brokerless read`"),
+        ([], "nothing is sought: give --any, --key, --value, --header, --where, --null-value or --producer; `bro"),
         (["--any", "(", "--regex"], 'the pattern "(" does not compile: unclosed group'),
         (["--any", "xyz", "--bytes", "hex"], "'xyz' is not hex"),
         (["--any", "x", "--count", "--output", "f.json"], "--count prints only a number"),
@@ -179,3 +179,76 @@ def test_a_search_in_python_is_that_of_the_command(run, logs):
     found = bl.LogDirs(logs).find(any="grüße", ignore_case=True, columns=["topic", "offset"]).read_all().to_pylist()
     assert objects(run("find", logs, "--any", "GRÜSSE", "-i", "--columns", "topic,offset")) != found
     assert objects(run("find", logs, "--any", "GRÜßE", "-i", "--columns", "topic,offset")) == found != []
+
+
+@pytest.fixture
+def orders(tmp_path):
+    """Orders as JSON, of which every tenth has no customer."""
+    with bl.Producer(tmp_path / "d", "orders") as producer:
+        for number in range(100):
+            order = {"id": number, "customer": {"id": number % 7, "name": f"c-{number % 7}"}}
+            producer.send(
+                [{"key": b"k-%d" % number, "value": json.dumps(order if number % 10 else {"id": number}).encode()}]
+            )
+    return tmp_path / "d"
+
+
+def test_a_condition_is_about_columns_and_the_fields_of_json(run, orders):
+    expected = [number for number in range(100) if number % 7 == 4 and number % 10]
+    found = run("find", orders, "--where", "value.customer.id = 4")
+    assert offsets(found) == expected
+    assert summary(found) == (len(expected), 100)
+    assert offsets(run("find", orders, "--where", "value.customer.name = 'c-4' and offset < 50")) == [
+        number for number in expected if number < 50
+    ]
+    assert offsets(run("find", orders, "--where", "key = 'k-11' or value.customer is null and offset > 80")) == [11, 90]
+    assert offsets(run("find", orders, "--where", "value.customer.id = 4", "--limit", "2")) == expected[:2]
+    assert offsets(run("find", orders, "--where", "value.id > 90", "--key", "k-9", "--columns", "offset")) == [
+        *range(91, 100)
+    ]
+    assert run("find", orders, "--where", "value.customer.id = 4", "--count").out == f"{len(expected)}\n"
+    around = objects(run("find", orders, "--where", "value.id = 50", "--around", "1"))
+    assert [(row["offset"], row["match"]) for row in around] == [(49, False), (50, True), (51, False)]
+
+
+def test_a_condition_is_about_fields_that_a_registry_decodes(run):
+    path = Path(__file__).parents[3] / "examples" / "registry"
+    plain = objects(run("read", path, "--topic", "orders", "--decode", "key=registry,value=registry"))
+    # NaN and infinity are text in JSON.
+    decoded = [(row, row["value"]["amount"]) for row in plain if row["value"] is not None]
+    matching = [row for row, amount in decoded if not isinstance(amount, str) and amount > 60]
+    expected = [row["offset"] for row in matching]
+    found = run("find", path, "--topic", "orders", "--where", "value.amount > 60")
+    assert offsets(found) == expected != []
+    assert objects(found) == matching
+    assert "note" not in found.err
+    mixed = run("find", path, "--where", "value.amount > 60", "--count")
+    assert mixed.out == "0\n"
+    assert "some topics have a registry's schemas and some do not, so none is decoded" in mixed.err
+
+
+def test_a_condition_writes_typed_rows(run, tmp_path):
+    path = Path(__file__).parents[3] / "examples" / "registry"
+    run("find", path, "--topic", "orders", "--where", "value.amount < 60", "--output", tmp_path / "o.parquet")
+    rows = pq.read_table(tmp_path / "o.parquet").to_pylist()
+    assert rows
+    assert all(row["value"]["amount"] < 60 for row in rows)
+
+
+def test_a_condition_that_duckdb_refuses_is_an_error_in_one_line(run, orders):
+    refused = run("find", orders, "--where", "valu.id = 1")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("brokerless: the condition 'valu.id = 1': Binder Error: ")
+    assert refused.err.count("\n") == 1
+    inverted = run("find", orders, "--where", "true", "--invert")
+    assert inverted.code == 2
+    assert "--invert does not apply to --where: write NOT in the condition" in inverted.err
+
+
+def test_a_condition_without_duckdb_names_the_extra(run, orders, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    refused = run("find", orders, "--where", "true")
+    assert refused.code == 2
+    assert "pip install 'brokerless[sql]'" in refused.err
