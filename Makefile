@@ -16,7 +16,7 @@ unexport MAKEFLAGS MFLAGS
 RUST := Cargo.toml Cargo.lock .cargo/config.toml $(shell find rust/*/src rust/*/Cargo.toml rust/*/build.rs -type f)
 JAR := src/brokerless/spark/brokerless.jar
 
-.PHONY: help sdist setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels untested-wheel test-installed audit coverage site reliability msrv
+.PHONY: help sdist setup prerequisites develop demo check check-lint check-core check-unit test test-core test-oldest test-python test-engines test-jar hunt lint conformance promises everything bench fuzz sanitize docs wheels untested-wheel test-installed audit coverage site reliability msrv
 
 setup: prerequisites .venv/.developed build/native/.built $(JAR)  ## .venv with the package, its spark extra and the command
 
@@ -50,7 +50,7 @@ CORE_TESTS := $(addprefix --test ,$(filter-out data support,$(basename $(notdir 
 PYTEST := .venv/bin/python -m pytest --durations=30 --durations-min=1
 PYTEST_OLDEST := .venv-oldest/bin/python -m pytest --durations=30 --durations-min=1
 
-test: test-core test-oldest test-python test-jar  ## all that needs no Kafka; golden reads and streams also on the oldest Spark, and reads also in the JVM
+test: test-core test-oldest test-python test-engines test-jar  ## all that needs no Kafka; golden reads and streams also on the oldest Spark, and reads also in the JVM
 
 test-core: | prerequisites  ## the crates of Rust, and hostile bytes for FUZZ_SECONDS (20)
 	@export FUZZ_SECONDS=$(or $(FUZZ_SECONDS),20) FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)}; echo "fuzzing: FUZZ_SEED=$$FUZZ_SEED"; $(STEP) core $(PYTHON) tools/cargo.py checked test --profile checked --quiet $(CRATES)
@@ -61,6 +61,9 @@ test-oldest: .venv-oldest/.installed  ## the oldest releases of Spark, pyarrow a
 test-python: setup .venv/.tools .venv/spark.jsa  ## the tests of Python, but conformance
 	@tools/prerequisites browser
 	$(STEP) python $(PYTEST) --hypothesis-profile=ci $(AT_ONCE) worksteal
+
+test-engines: .venv-engines/.installed  ## the recipes for engines, and the notebook, with engines that need another pyarrow
+	$(STEP) engines env BROKERLESS_ENGINES=1 .venv-engines/bin/python -m pytest tests/engines
 
 # What a reader or a writer in the JVM could do otherwise. The driver does the same as without it.
 TASKS := "not conformance and not again and not driver"
@@ -201,6 +204,12 @@ $(JAR): .venv/.packages build/native/.built tools/jar.py $(shell find java -type
 # For the many starts of Spark in tests.
 .venv/spark.jsa: .venv/.packages tests/spark/quick_start.py | $(JAR) .venv/.developed
 	.venv/bin/python tests/spark/quick_start.py
+
+# Beside the other packages, because Daft does not allow the newest pyarrow.
+.venv-engines/.installed: .venv/.developed pyproject.toml tests/constraints-engines.txt
+	$(PYTHON) -m venv .venv-engines && .venv-engines/bin/pip install --upgrade pip
+	PIP_CONSTRAINT=tests/constraints-engines.txt .venv-engines/bin/pip install --group engines
+	echo "$(CURDIR)/src" > "$$(.venv-engines/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/brokerless.pth" && touch $@
 
 # A wheel, not an editable install: what `pip install .` makes is what this one tests.
 .venv-oldest/.installed: .venv/.developed $(JAR) tests/constraints-oldest.txt $(shell find src -name '*.py')

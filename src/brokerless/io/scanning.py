@@ -18,6 +18,22 @@ if TYPE_CHECKING:
     Columns = Sequence[str] | Mapping[str, pc.Expression] | None
 
 
+class Fragment:
+    """A part of a dataset, for engines that scan parts at the same time, as DataFusion does.
+
+    Args:
+        dataset: the part.
+    """
+
+    def __init__(self, dataset: Scannable) -> None:
+        self._dataset = dataset
+
+    def scanner(self, schema: pa.Schema | None = None, **options: Any) -> ds.Scanner:  # noqa: ANN401 - those of pyarrow
+        """Return a scanner of the part. Its rows have the schema of the dataset, whatever `schema` is."""
+        del schema
+        return self._dataset.scanner(**options)
+
+
 class Scannable(ds.Dataset):
     """A dataset for engines that ask for some columns of the rows that meet an expression: DuckDB, Polars, DataFusion.
 
@@ -110,6 +126,14 @@ class Scannable(ds.Dataset):
             pa.Table.from_batches(found) if found else self.scanner(columns, **options).projected_schema.empty_table()
         )
 
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Fragment]:  # noqa: A002 - pyarrow's name
+        """Yield the parts that an engine may scan at the same time."""
+        yield from (Fragment(part) for part in self.parts(filter))
+
+    def parts(self, filter: pc.Expression | None) -> Iterator[Scannable]:  # noqa: A002, ARG002
+        """Yield datasets that have all rows which meet an expression between them."""
+        yield self
+
     def _scan(self, columns: Sequence[str], filter: pc.Expression | None) -> Iterator[pa.RecordBatch]:  # noqa: A002
         """Yield rows as `rows` does, in the context in which this dataset was made."""
         context = self._context.copy()
@@ -137,5 +161,5 @@ class Scannable(ds.Dataset):
         raise NotImplementedError("this dataset has no files of its own: use scanner, to_batches, to_table or head")
 
     # What Arrow's class does with its own files.
-    get_fragments = filter = replace_schema = sort_by = join = join_asof = take = __reduce__ = _refuse
+    filter = replace_schema = sort_by = join = join_asof = take = __reduce__ = _refuse
     partition_expression = property(_refuse)

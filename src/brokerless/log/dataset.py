@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from brokerless.io.cores import cores
 from brokerless.io.scanning import Scannable
+from brokerless.log.filter import Filter
 from brokerless.log.log_reader import LogReader, schema_of
 from brokerless.values.row_decoder import default_columns
 
@@ -52,6 +53,19 @@ class LogDataset(Scannable):
 
     def __repr__(self) -> str:
         return f"<LogDataset of {len(self._logs)} logs: {', '.join(self.schema.names)}>"
+
+    def parts(self, filter: pc.Expression | None) -> Iterator[LogDataset]:  # noqa: A002
+        """Yield a dataset of each partition that may have rows which meet an expression.
+
+        Rows that are decoded are in one part: their types depend on all topics.
+        """
+        if self._options.get("decode") is not None:
+            yield self
+            return
+        condition = None if filter is None else Filter(filter, self.schema)
+        for log in self._logs:
+            if condition is None or condition.may_match(log.topic, log.partition):
+                yield LogDataset([log], self._options)
 
     def rows(self, columns: Sequence[str], filter: pc.Expression | None) -> Iterator[pa.RecordBatch]:  # noqa: A002
         """Yield these columns of the rows that meet an expression; None: of all rows."""

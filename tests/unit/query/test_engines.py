@@ -122,7 +122,7 @@ def test_a_dataset_has_the_rows_of_a_read_for_each_of_its_methods(log_dirs):
     assert dataset.to_table([]).shape == (600, 0)
     assert dataset.head(0).num_rows == 0
     assert dataset.head(700).num_rows == 600
-    for call in (dataset.get_fragments, dataset.sort_by, dataset.join, lambda: dataset.partition_expression):
+    for call in (dataset.sort_by, dataset.join, lambda: dataset.partition_expression):
         with pytest.raises(NotImplementedError, match="this dataset has no files of its own"):
             call()
 
@@ -246,3 +246,16 @@ def test_a_scannable_may_be_read_by_two_threads(log_dirs):
     assert next(first).num_rows
     assert sum(batch.num_rows for batch in second) == 600
     assert isinstance(dataset, Scannable)
+
+
+def test_the_fragments_of_a_dataset_are_its_partitions(log_dirs):
+    """DataFusion scans them at the same time."""
+    dataset = log_dirs.dataset(["multi-partition"], columns=["partition", "offset"])
+    fragments = list(dataset.get_fragments())
+    tables = [fragment.scanner(dataset.schema, columns=["offset", "partition"]).to_table() for fragment in fragments]
+    assert [table["partition"].unique().to_pylist() for table in tables] == [[0], [1], [2], [3]]
+    assert pa.concat_tables(tables).num_rows == 600
+    (only,) = dataset.get_fragments(filter=pc.field("partition") == 2)
+    assert only.scanner(filter=pc.field("offset") < 9).to_table().num_rows == 9
+    decoded = log_dirs.dataset(["multi-partition"], decode="key=utf8")
+    assert len(list(decoded.get_fragments())) == 1
