@@ -93,7 +93,7 @@ promises: $(NEEDS_OF_CONFORMANCE)  ## the part of conformance that sees each pro
 everything:  ## all checks, one after the other, and a table of what passed in what time
 	export STEPS=$$(mktemp); for check in lint test test-installed conformance hunt sanitize docs audit bench; do $(STEP) $$check $(MAKE) $$check; done; $(STEP) fuzz $(MAKE) fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60); $(STEP)
 
-bench: setup .venv/.tools build/.conformance  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jvm jobs scale state check find serve values spark-values" or some of them
+bench: setup .venv/.tools build/.conformance  ## against what users would otherwise run; BENCH="decode encode append convert compact json spark connector jvm jobs scale state check find query serve values spark-values" or some of them
 	@tools/prerequisites maven
 	.venv/bin/pip install --group bench && .venv/bin/python -m compileall -q src && .venv/bin/python bench/run.py $(BENCH)
 

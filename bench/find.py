@@ -58,7 +58,7 @@ def main() -> bool:
     for record_bytes in RECORD_BYTES:
         for codec in CODECS:
             logs = written(codec, record_bytes)
-            name = f"{codec}, {record_bytes} B"
+            name = f"find: {codec}, {record_bytes} B"
             good += of_logs(name, logs)
             if codec == "none":
                 good += against_others(name, logs)
@@ -151,7 +151,9 @@ def against_others(name: str, logs: Logs) -> list[bool]:
     with tempfile.TemporaryDirectory(dir=DATA) as scratch:
         served = Path(scratch) / "served"
         shutil.copytree(logs.directory, served)
-        with kafka.Broker(served, log=Path(scratch) / "broker.log") as broker:
+        # A segment of a quarter of a gigabyte has a larger index than the tests allow.
+        log = Path(scratch) / "broker.log"
+        with kafka.Broker(served, log=log, log_index_size_max_bytes=10 << 20) as broker:
             kcat = f"kcat -b {broker.at} -C -t {TOPIC} -o beginning -e -q"
             runs = measured(
                 {
@@ -183,7 +185,7 @@ def judged(what: str, value: float, bar: float, note: str = "", *, at_most: bool
     is_good = value <= bar if at_most else value >= bar
     of = "at most " if at_most else ""
     print(
-        f"find: {what}: {value:.2f} (bar {of}{bar}){f'; {note}' if note else ''}{'' if is_good else '   BELOW'}",
+        f"{what}: {value:.2f} (bar {of}{bar}){f'; {note}' if note else ''}{'' if is_good else '   BELOW'}",
         flush=True,
     )
     return is_good

@@ -22,6 +22,7 @@ PARTS = {
     "state": "state",
     "check": "check",
     "find": "find",
+    "query": "query",
     "serve": "serve",
     "values": "values",
     "spark-values": "spark_values",

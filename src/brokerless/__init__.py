@@ -86,6 +86,11 @@ if not TYPE_CHECKING:
             from importlib.metadata import version  # noqa: PLC0415
 
             return version(__name__)
+        if name == "errors":
+            from importlib import import_module  # noqa: PLC0415
+
+            # A module of its own, which `from brokerless import errors` asks for before the library is needed.
+            return import_module("brokerless.errors")
         if name not in __all__ and name not in _ALSO:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from brokerless import public  # noqa: PLC0415
