@@ -7,6 +7,11 @@ import pytest
 import brokerless.spark
 
 
+def plan(frame):
+    """Return the plan of a query, as Spark prints it."""
+    return frame._jdf.queryExecution().executedPlan().toString()
+
+
 def jar_or_skip():
     """Return the jar's path; skip the module that calls if the session does not have it."""
     try:

@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+from needing_jar import plan
 from own_spark import run
 from pyspark.sql import functions as f
 
@@ -18,10 +19,6 @@ except FileNotFoundError:
 
 
 with_jar = pytest.mark.skipif(not os.environ.get("BROKERLESS_JAR"), reason="the session has no jar")
-
-
-def plan(frame):
-    return frame._jdf.queryExecution().executedPlan().toString()
 
 
 @with_jar

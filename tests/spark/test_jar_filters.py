@@ -1,26 +1,14 @@
 """Filters of a query read less with the jar, and leave the rows that they should."""
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from needing_jar import jar_or_skip, plan
 
 import brokerless as bl
-import brokerless.spark
-from support.damage import overwrite
+from support.damage import flip_bit, overwrite
 
-try:
-    JAR = brokerless.spark.jar()
-except FileNotFoundError:
-    pytest.skip("built without a JDK", allow_module_level=True)
-
-with_jar = pytest.mark.skipif(not os.environ.get("BROKERLESS_JAR"), reason="the session has no jar")
-
-
-def plan(frame):
-    return frame._jdf.queryExecution().executedPlan().toString()
-
+jar_or_skip()
 
 FILTERS = (
     "offset = 300",
@@ -50,7 +38,6 @@ def rows(frame):
     return sorted(map(repr, frame.collect()))
 
 
-@with_jar
 @pytest.mark.parametrize("tasks", [{"minPartitions": "1"}, {"minPartitions": "40"}, {"maxRecordsPerPartition": "7"}])
 @pytest.mark.parametrize("condition", FILTERS)
 def test_filters_leave_the_rows_that_they_should(topics, load, condition, tasks):
@@ -60,7 +47,6 @@ def test_filters_leave_the_rows_that_they_should(topics, load, condition, tasks)
     assert rows(frame.where(condition)) == rows(kept(frame, condition))
 
 
-@with_jar
 def test_filters_do_not_trust_an_index(topics, load):
     """Each entry of it is wrong: by its offset, or by its position."""
     for path in (topics / "codec-mixed-0").glob("*.index"):
@@ -71,7 +57,6 @@ def test_filters_do_not_trust_an_index(topics, load):
         assert rows(frame.where(condition)) == rows(kept(frame, condition))
 
 
-@with_jar
 def test_filters_do_not_trust_an_index_that_the_start_came_from(tmp_path, load):
     """Nor that pieces which are cut by offset, and have the same entry, follow each other in the file.
 
@@ -92,7 +77,6 @@ def test_filters_do_not_trust_an_index_that_the_start_came_from(tmp_path, load):
     assert frame.where("offset >= 12000").count() == 8_000
 
 
-@with_jar
 def test_filters_leave_the_rows_of_pieces_that_are_cut_by_offset(tmp_path, load):
     """The pieces of one split have the same place in the file."""
     with bl.Producer(tmp_path / "d", "t", batch_size=200) as producer:
@@ -102,7 +86,6 @@ def test_filters_leave_the_rows_of_pieces_that_are_cut_by_offset(tmp_path, load)
     assert frame.where("offset = 10050").count() == 1
 
 
-@with_jar
 def test_filters_read_only_the_tasks_that_they_need(topics, load):
     frame = load(topics, minPartitions="3")
     assert frame.where("topic = 'codec-zstd'").rdd.getNumPartitions() < frame.rdd.getNumPartitions()
@@ -160,24 +143,49 @@ def conditions(draw, rows):
     return found
 
 
-@with_jar
-@pytest.mark.parametrize("directory", ["kafka-4.1", "kafka-2.8-v1", "kafka-2.8-v0"])
-def test_random_filters_leave_the_rows_that_they_should(golden, load, directory):
-    """On keys, values and places, of all formats and codecs, and transactions."""
-    frame = load(golden / "logs" / directory, minPartitions="4").select("topic", "partition", "offset", "key", "value")
-    in_memory = frame.localCheckpoint()
-    stored = [
-        {**row.asDict(), "key": None if row.key is None else bytes(row.key), "value": row.value and bytes(row.value)}
-        for row in in_memory.collect()
-    ]
+def stored_rows(in_memory):
+    """The rows of a frame, with their keys and values as bytes."""
+    of_row = [row.asDict() for row in in_memory.collect()]
+    parts = ("key", "value")
+    return [{**row, **{part: None if row[part] is None else bytes(row[part]) for part in parts}} for row in of_row]
 
-    @settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=40, database=None)
+
+def check_random_filters(frame, count):
+    """Compare filters of a read with the same ones of its rows in memory."""
+    narrow = frame.select("topic", "partition", "offset", "key", "value")
+    in_memory = narrow.localCheckpoint()
+    rows_in_memory = stored_rows(in_memory)
+
+    @settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=count)
     @given(data=st.data())
     def searched(data):
-        condition = data.draw(conditions(stored))
-        assert places(frame.where(condition)) == places(in_memory.where(condition))
+        condition = data.draw(conditions(rows_in_memory))
+        assert places(narrow.where(condition)) == places(in_memory.where(condition))
 
     searched()
+
+
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("directory", ["kafka-4.1", "kafka-2.8-mixed", "kafka-2.8-v1", "kafka-2.8-v0"])
+def test_random_filters_leave_the_rows_that_they_should(golden, load, directory, level):
+    """On keys, values and places, of all formats and codecs, and transactions."""
+    check_random_filters(load(golden / "logs" / directory, minPartitions="4", kafka__isolation__level=level), 20)
+
+
+def test_random_filters_of_bytes_that_are_no_text(tmp_path, load):
+    texts = [b"\xff", b"\xfe\xff", b"\xef\xbf\xbd", b"a\xffb", b"a", b"", b"\x00", "ä".encode(), None]
+    with bl.Producer(tmp_path / "d", "t", partitions=2, batch_size=200) as producer:
+        producer.send([{"key": texts[i % 9], "value": texts[i // 9 % 9]} for i in range(500)])
+    check_random_filters(load(tmp_path / "d"), 60)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(4))
+def test_random_filters_of_a_damaged_log_hide_no_row_that_a_read_returns(topics, load, seed):
+    for number, log in enumerate(sorted(topics.glob("*/*.log"))):
+        if log.stat().st_size:
+            flip_bit(log, (7919 * (seed + 1) * (number + 1)) % log.stat().st_size, seed)
+    check_random_filters(load(topics, onCorrupt="skip", minPartitions="3"), 15)
 
 
 def places(frame):
@@ -207,7 +215,6 @@ NOT_PUSHED = (
 )
 
 
-@with_jar
 def test_a_plan_shows_which_filters_the_decoder_applies(topics, load):
     frame = load(topics, subscribe="codec-mixed", includeHeaders="true")
     for condition, shown in PUSHED.items():
@@ -224,7 +231,6 @@ def decoded(frame):
     return leaf.metrics().apply("records").value()
 
 
-@with_jar
 def test_records_that_a_filter_excludes_are_not_decoded(topics, load):
     frame = load(topics, subscribe="codec-mixed")
     row = frame.where("offset = 300").first()
@@ -236,7 +242,6 @@ def test_records_that_a_filter_excludes_are_not_decoded(topics, load):
     assert decoded(frame) == 605
 
 
-@with_jar
 def test_filters_of_decoded_text_are_those_of_its_bytes(topics, load):
     """Of other forms they are not: the bytes of a value are not its text."""
     frame = load(topics, subscribe="codec-mixed", decode="key=utf8,value=hex")

@@ -3,7 +3,6 @@ package brokerless.spark;
 import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
@@ -15,6 +14,7 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * What a key or a value must hold. Spark applies the filter again.
@@ -79,10 +79,11 @@ record Criterion(
           || literal.value() == null) {
         return null;
       }
+      // Text of Spark may have bytes that are not UTF-8.
       byte[] text =
-          literal.value() instanceof byte[] bytes
-              ? bytes
-              : literal.value().toString().getBytes(StandardCharsets.UTF_8);
+          literal.value() instanceof UTF8String string
+              ? string.getBytes()
+              : (byte[]) literal.value();
       texts.add(Base64.getEncoder().encodeToString(text));
     }
     return new Criterion(part, texts, isWhole);

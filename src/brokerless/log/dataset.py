@@ -57,9 +57,9 @@ class LogDataset(Scannable):
     def parts(self, filter: pc.Expression | None) -> Iterator[LogDataset]:  # noqa: A002
         """Yield a dataset of each partition that may have rows which meet an expression.
 
-        Rows that are decoded are in one part: their types depend on all topics.
+        Rows that are decoded or limited are in one part: their types, and their number, depend on all topics.
         """
-        if self._options.get("decode") is not None:
+        if self._options.get("decode") is not None or self._options.get("limit") is not None:
             yield self
             return
         condition = None if filter is None else Filter(filter, self.schema)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
+_UNKNOWN = "Binder Error: Referenced column"
 # The word OFFSET, or a text or a name in quotes.
 _OFFSET = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\b(?P<offset>offset)\b""", re.IGNORECASE)
 
@@ -105,7 +106,8 @@ class SqlCondition:
             yield
         except errors as error:
             what = " ".join(str(error).split("LINE 1:")[0].split())
-            raise ValueError(f"the condition {self._given!r}: {what}") from None
+            hint = "; a field is written with its part, as value.id" if what.startswith(_UNKNOWN) else ""
+            raise ValueError(f"the condition {self._given!r}: {what}{hint}") from None
 
 
 def _is_text(of: pa.DataType) -> bool:

@@ -125,6 +125,7 @@ def test_conditions(condition, expected):
     ("condition", "error"),
     [
         ("valu.id = 1", "the condition 'valu.id = 1': Binder Error: .*valu"),
+        ("id = 1", 'Referenced column "id" not found .*; a field is written with its part, as value.id'),
         ("count(*) > 1", "WHERE clause cannot contain aggregates"),
         ("row_number() over () > 1", "WHERE clause cannot contain window functions"),
         ("offset >", "Parser Error"),

@@ -259,3 +259,5 @@ def test_the_fragments_of_a_dataset_are_its_partitions(log_dirs):
     assert only.scanner(filter=pc.field("offset") < 9).to_table().num_rows == 9
     decoded = log_dirs.dataset(["multi-partition"], decode="key=utf8")
     assert len(list(decoded.get_fragments())) == 1
+    limited = log_dirs.dataset(["multi-partition"], limit=5)
+    assert sum(fragment.scanner().to_table().num_rows for fragment in limited.get_fragments()) == 5

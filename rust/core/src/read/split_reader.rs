@@ -356,7 +356,7 @@ where
             }
             window.advance(consumed);
             if has_rows {
-                gather(window, decoder, split, consumed)?;
+                gather(window, decoder, split, *end, consumed)?;
                 return Ok(Some(Step::Rows));
             }
         }
@@ -522,9 +522,11 @@ fn gather<F: ReadAt>(
     window: &mut Window<F>,
     decoder: &mut Decoder,
     split: &Split,
+    end: u64,
     mut searched: usize,
 ) -> FileResult<(), F> {
-    while decoder.needed > 0
+    while window.position < end
+        && decoder.needed > 0
         && window.length() + searched <= CHUNK
         && !(split.is_bounded() && decoder.next_offset >= split.end_offset)
         && window.fill(decoder.needed)?
